@@ -65,8 +65,8 @@ def begin_attempt(
 ) -> Attempt:
     """Finds out what this attempt is, and notes it.
 
-    Raises: InvalidArgumentError for another `on_clear`; what the state store raises, since a retry could not be told
-    from a clear then.
+    Raises: InvalidArgumentError for another `on_clear`; what the state store raises, since a retry and a clear could
+    not be distinguished then.
     """
     if on_clear not in (None, *ON_CLEAR):
         raise InvalidArgumentError(f"on_clear={on_clear!r}; choose one of {', '.join(ON_CLEAR)}")
@@ -107,7 +107,7 @@ def _again(
             return fresh, None
         if tries > 1:
             logger.warning(
-                "The task's state store holds no note of earlier attempts, so that it is not known whether this is a "
+                "The task's state store has no note of earlier attempts, so that it is not known whether this is a "
                 "retry or was cleared: what they committed is not done again. To do it again, set force_rerun=True"
             )
         return None, None

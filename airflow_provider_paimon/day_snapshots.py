@@ -1,10 +1,10 @@
-"""Which snapshot a tag for a day takes; never just the latest.
+"""Which snapshot a tag for a day points to; never just the latest.
 
 1. What this run has written: the newest snapshot that its tasks upstream of the tag committed to the table.
-2. Without that, what the table held when the day ended in the time zone.
-3. Of snapshots that hold the same rows, because only compactions and the like lie between them, the one that the tag is
-   on already, else the one that this run compacted last. A tag on what this run compacted stays after both expired.
-4. Else the task fails and says why: the day has not ended, or what the table held then has expired.
+2. Without that, the table's state when the day ended in the time zone.
+3. Of snapshots with the same rows, because only compactions and the like are between them, the one that the tag is on
+   already, else the one that this run compacted last. A tag on what this run compacted stays after both expired.
+4. Else the task fails and says why: the day has not ended, or the table's state then has expired.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _WRITES: Final = frozenset(
     {"write", "delete_rows", "drop_partition", "expire_partitions", "merge_branch", "rollback_to_as_latest"}
 )
 _TIDIES: Final = frozenset({"compact", "cluster", "rescale", "rewrite_file_index", "analyze", "compact_manifests"})
-"""Actions whose snapshots hold the rows of the ones before."""
+"""Actions whose snapshots have the same rows as the ones before."""
 
 logger = logging.getLogger(__name__)
 
 
 class Snapshots(Protocol):
-    """What is asked of a table."""
+    """What is read from a table."""
 
     def snapshot_as_of(self, moment: datetime) -> int:
         """Id of the newest snapshot committed then or before."""
 
     def have_same_rows(self, one: int, other: int) -> bool:
-        """Whether only compactions and the like lie between two snapshots."""
+        """Whether only compactions and the like are between two snapshots."""
 
     def snapshots(self) -> Any:
         """An Arrow table of those that have not expired, oldest first, with the column `snapshot_id`."""
@@ -49,7 +49,7 @@ class OwnSnapshots:
 
 
 def own_snapshots(results: Sequence[Any], names: Collection[str]) -> OwnSnapshots:
-    """Of what tasks upstream returned: the snapshots of the table of these names. All else is passed over."""
+    """Of what tasks upstream returned: the snapshots of the table of these names. Everything else is ignored."""
     found = [one for one in results if isinstance(one, Mapping) and one.get("table") in names]
     ids = [(one.get("action"), one.get("snapshot_id")) for one in found if one.get("status") != "dry_run"]
     return OwnSnapshots(
@@ -61,7 +61,7 @@ def own_snapshots(results: Sequence[Any], names: Collection[str]) -> OwnSnapshot
 def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshots, existing: int | None = None) -> int:
     """The snapshot to tag for a day that ends at `end`; `existing` is the one that the tag is on already.
 
-    Raises: NotFoundError if what the table held then is not known any more, InvalidArgumentError if the day has not
+    Raises: NotFoundError if the table's state then is not known any more, InvalidArgumentError if the day has not
     ended.
     """
     if own.written:
@@ -71,8 +71,8 @@ def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshot
     elif time.time() < end.timestamp():
         raise InvalidArgumentError(
             f"{day} ends at {end:%Y-%m-%dT%H:%MZ} and no task upstream in this run has written, so it is not known yet "
-            'what the table holds then. Schedule the DAG by daily("02:00", "UTC"), whose runs belong to the day that '
-            "has ended, or give snapshot="
+            'what the table will contain then. Schedule the DAG by daily("02:00", "UTC"), whose runs belong to the day '
+            "that has ended, or give snapshot="
         )
     else:
         try:
@@ -80,7 +80,7 @@ def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshot
         except NotFoundError:
             if existing is None:
                 raise
-            logger.info("What the table held at the end of %s has expired; the tag that is there stays", day)
+            logger.info("The table's state at the end of %s has expired; the existing tag stays", day)
             return existing
     candidates = [number for number in sorted(own.tidied, reverse=True) if number > base]
     if existing is not None:
@@ -93,7 +93,7 @@ def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshot
 def _agree_as_far_as_known(table: Snapshots, base: int, existing: int) -> bool:
     """Whether none of the snapshots after `base` up to `existing` that have not expired changed rows.
 
-    A cleared run meets its own tag after its snapshots expired. That tag was compared when they were still there.
+    A cleared run finds its own tag after its snapshots expired. The rows were compared when the tag was made.
     """
     if existing < base:
         return False

@@ -1,4 +1,4 @@
-"""What this provider takes of the engine: its names, each loaded when it is first used.
+"""The names of the engine that this provider uses, each loaded when it is first used.
 
 Airflow imports operators, sensors and triggers wherever a DAG file is read: in the DAG processor every half minute, at
 the start of each task, at each poke. The engine with Arrow and NumPy takes seconds of CPU and a hundred megabytes,

@@ -1,7 +1,7 @@
 """The folder in which a task and its process exchange the job and its result.
 
-A task that is killed cannot remove its folder. So each folder has a file that its task holds a lock on; the lock ends
-with the task, however that ends, and the next task on this machine removes folders whose lock is free.
+A task that is killed cannot remove its folder. So in each folder there is a file that its task has locked. The lock
+ends with the task, however that ends, and the next task on this machine removes folders whose lock is free.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOCKLESS_S: Final = 7 * 86_400
 
 @contextlib.contextmanager
 def job_folder() -> Iterator[Path]:
-    """A folder for the length of a `with` block; removes those that tasks which were killed have left."""
+    """A folder for the length of a `with` block; removes those that killed tasks have left."""
     _remove_left()
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as directory,
@@ -37,7 +37,7 @@ def job_folder() -> Iterator[Path]:
 
 
 def _remove_left() -> None:
-    """Removes folders of this user that no task holds any more. If that is not known, they stay."""
+    """Removes folders of this user that no task has locked any more. If that is not known, they stay."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             found = folder.lstat()

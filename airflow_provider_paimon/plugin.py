@@ -1,4 +1,4 @@
-"""What Airflow finds by the entry point `airflow.plugins`: classes that it has to know by name to read stored DAGs."""
+"""What Airflow finds by the entry point `airflow.plugins`: classes that it finds by name to read stored DAGs."""
 
 from __future__ import annotations
 

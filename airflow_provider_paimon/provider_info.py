@@ -1,4 +1,4 @@
-"""What Airflow asks a provider for. Read at every start of every Airflow process, so it imports nothing."""
+"""The description that Airflow reads of a provider, at every start of every Airflow process, so it imports nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-provider-paimon",
         "name": _NAME,
-        "description": "Apache Paimon lake tables: write, compact, tag, expire and roll back, on plain PySpark.",
+        "description": "Apache Paimon lake tables: write, compact, tag, expire and roll back, with plain PySpark.",
         "integrations": [
             {
                 "integration-name": _NAME,
@@ -46,7 +46,7 @@ def _modules(package: str, *names: str) -> list[dict[str, Any]]:
 
 
 def _connection_type() -> dict[str, Any]:
-    """The connection's form. Values of `conn-fields` land in the connection's extra under the same names."""
+    """The connection's form. Values of `conn-fields` are stored in the connection's extra under the same names."""
     return {
         "connection-type": "paimon",
         "hook-name": _NAME,

@@ -1,4 +1,4 @@
-"""Values of operators' own arguments after templates were rendered: Jinja gives texts for everything.
+"""Values of operators' own arguments after templates were rendered: Jinja renders everything to texts.
 
 Fields of actions are read by the engine (`paimon_engine.specs`), as `templates` below says.
 """

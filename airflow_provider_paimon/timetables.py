@@ -45,7 +45,7 @@ def daily(at: str, timezone: str) -> DailyTimetable:
 
 
 class DailyTimetable(CronPartitionTimetable):
-    """What `daily` gives. The key of a day is its date, `2013-01-05`; its partition date the instant of its begin."""
+    """What `daily` returns. The key of a day is its date, `2013-01-05`; its partition date the instant of its begin."""
 
     def __init__(self, at: str, *, timezone: str | tzinfo, run_immediately: bool | timedelta = False) -> None:
         match = _TIME.fullmatch(at) if isinstance(at, str) else None
@@ -80,7 +80,7 @@ class DailyTimetable(CronPartitionTimetable):
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> DailyTimetable:
-        """The timetable of what `serialize` gave."""
+        """The timetable from what `serialize` returned."""
         as_cron = {"expression": "0 0 * * *", "run_offset": -1, "key_format": _KEY}
         decoded = CronPartitionTimetable.deserialize({**data, **as_cron})
         zone, at_once = decoded._timezone, decoded._run_immediately  # noqa: SLF001 - attributes of its base class
@@ -108,7 +108,7 @@ class DailyTimetable(CronPartitionTimetable):
         return instant.astimezone(self._timezone).date()
 
     def _days(self, first: date, step: timedelta) -> Iterator[date]:
-        """Days one after another, without those that a change of the date line has left out."""
+        """Days one after another, without those that a change of the date line has skipped."""
         day = first
         while True:
             if self.begin_of(day) < self.begin_of(day + _DAY):

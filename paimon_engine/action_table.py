@@ -116,7 +116,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "rename_tag": ActionInfo(RenameTag, rename_tag, "give a tag another name"),
     "create_due_tags": ActionInfo(CreateDueTags, create_due_tags, "make the tags that the options ask for"),
-    "expire_tags": ActionInfo(ExpireTags, expire_tags, "delete tags whose time is over"),
+    "expire_tags": ActionInfo(ExpireTags, expire_tags, "delete tags whose time to live has ended"),
     "rollback_to_as_latest": ActionInfo(
         RollbackToAsLatest, rollback_to_as_latest, "make a new snapshot of an earlier one"
     ),
@@ -125,9 +125,9 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "rename_branch": ActionInfo(RenameBranch, rename_branch, "give a branch another name"),
     "fast_forward": ActionInfo(FastForward, fast_forward, "make main what a branch is"),
     "merge_branch": ActionInfo(MergeBranch, merge_branch, "bring what a branch has changed into the table"),
-    "reset_consumer": ActionInfo(ResetConsumer, reset_consumer, "move or forget a consumer"),
-    "clear_consumers": ActionInfo(ClearConsumers, clear_consumers, "forget consumers by their names"),
-    "expire_consumers": ActionInfo(ExpireConsumers, expire_consumers, "forget consumers by their age"),
+    "reset_consumer": ActionInfo(ResetConsumer, reset_consumer, "move or delete a consumer"),
+    "clear_consumers": ActionInfo(ClearConsumers, clear_consumers, "delete consumers by their names"),
+    "expire_consumers": ActionInfo(ExpireConsumers, expire_consumers, "delete consumers by their age"),
 }
 """Everything that a job can do, by name."""
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-WAY_OUT: Final = "restore the file from a copy, or roll back to a snapshot or tag that does not need it"
+REMEDY: Final = "restore the file from a copy, or roll back to a snapshot or tag that does not need it"
 
 
 MASK: Final = "***"
@@ -128,7 +128,7 @@ _REPR.maxstring = _REPR.maxother = 80
 
 def damaged(where: str, what: str) -> CorruptTableError:
     """The error for a stored file that breaks the format; `where` is its path and the position in it."""
-    return CorruptTableError(f"{where}: {what}; {WAY_OUT}")
+    return CorruptTableError(f"{where}: {what}; {REMEDY}")
 
 
 @contextmanager
@@ -137,6 +137,6 @@ def naming(where: str) -> Iterator[None]:
     try:
         yield
     except CorruptTableError as error:
-        if WAY_OUT in str(error):
+        if REMEDY in str(error):
             raise
         raise damaged(where, str(error)) from error

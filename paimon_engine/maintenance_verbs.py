@@ -191,11 +191,11 @@ class MaintenanceVerbs(Verbs):
         on_progress: OnProgress | None = None,
         **how: Unpack[DisposalWords],
     ) -> ExpireResult:
-        """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
+        """Deletes old snapshots and the files that nothing else needs: tags, branches and consumers keep theirs.
 
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; what is not given comes from the
         table's options. Where these (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) ask for a longer
-        life of changelogs, the snapshots leave theirs, and changelogs whose time is over go.
+        life of changelogs, the snapshots leave theirs, and changelogs whose time to live has ended go.
 
         All that may go goes, in rounds, of which none begins after `max_seconds`; at most `limit` snapshots, or as many
         as the table's option `snapshot.expire.limit` says. `remaining` of the result counts those that are left.
@@ -215,7 +215,7 @@ class MaintenanceVerbs(Verbs):
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
     ) -> ExpireChangelogsResult:
-        """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
+        """Deletes old changelogs of expired snapshots, and the files that nothing else needs.
 
         `retain_max` and `retain_min` count snapshots, too; `older_than` is epoch milliseconds, a datetime, or an age
         such as `7 d`; what is not given comes from the table's options. The newest changelog stays, unless `delete_all`

@@ -111,14 +111,14 @@ class VersionVerbs(Verbs):
     def expire_tags(
         self, older_than: MomentLike | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
     ) -> ExpireTagsResult:
-        """Deletes tags whose time is over, with `older_than` all made before then, and the files that only they kept.
+        """Deletes expired tags, with `older_than` all made before then, and the files that only they kept.
 
         Raises: CorruptTableError, UnsupportedError, StorageError.
         """
         return self._act(expire_tags, ExpireTags, locals())
 
     def create_due_tags(self, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DueTagsResult:
-        """Makes the tags that `tag.automatic-creation` asks for by now, and drops the oldest of too many.
+        """Makes the tags that are due by `tag.automatic-creation`, and drops the oldest of too many.
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """

@@ -1,4 +1,4 @@
-"""The hook for those who write data files on their own, and leave the commit to one place."""
+"""The hook for tasks that write data files themselves, and one task that commits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airflow_provider_paimon.hooks.paimon import PaimonHook
 
 
 class PaimonCommitHook(PaimonHook):
-    """Commits what others prepared, once however often it is asked to.
+    """Commits what others prepared, once however often it is called.
 
-    Commit messages travel as JSON, for example through XCom from mapped tasks to the one that commits.
+    Commit messages are passed as JSON, for example through XCom from mapped tasks to the one that commits.
     """
 
     def commit(self, table: str, messages: Sequence[str], commit_user: str, kind: str = "APPEND") -> dict[str, Any]:

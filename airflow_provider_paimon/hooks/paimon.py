@@ -27,7 +27,7 @@ _S3_FIELDS: Final[Mapping[str, str]] = {
     "region": "s3.region",
 }
 _PLAIN_CATALOG_OPTIONS: Final = ("metastore", "warehouse")
-"""What a job has to know of its catalog before it looks into the environment."""
+"""Options of the catalog that a job needs before it reads the environment."""
 
 
 class PaimonHook(BaseHook):
@@ -37,7 +37,7 @@ class PaimonHook(BaseHook):
     any the warehouse is a directory.
 
     It is that of the connection, or `warehouse` itself without any connection; given both, the connection supplies
-    credentials only. `storage_options` are added to the connection's, and win over them.
+    credentials only. `storage_options` are added to the connection's, and override them.
     """
 
     conn_name_attr = "paimon_conn_id"
@@ -71,7 +71,7 @@ class PaimonHook(BaseHook):
             return None
 
     async def load_connection(self) -> None:
-        """Fetches the connection without blocking the event loop; for triggers, before anything else is called."""
+        """Fetches the connection without blocking the event loop; for triggers, before any other call."""
         if self.paimon_conn_id is not None or self._warehouse is None:
             try:
                 connection = await self.aget_connection(self.paimon_conn_id or self.default_conn_name)
@@ -99,7 +99,7 @@ class PaimonHook(BaseHook):
             conn_id = self.paimon_conn_id or self.default_conn_name
             raise InvalidArgumentError(
                 f"The connection {conn_id} names no warehouse: put its address into the field Warehouse (host), "
-                "or give warehouse= beside the connection"
+                "or give warehouse= together with the connection"
             )
         return address
 
@@ -183,7 +183,7 @@ class PaimonHook(BaseHook):
         return re.sub(r"[^A-Z0-9]+", "_", name.upper())
 
     def has_given_secrets(self) -> bool:
-        """Whether the options given beside the connection hold a secret."""
+        """Whether the options given in addition to the connection hold a secret."""
         return any(self._is_secret(name, value) for name, value in self._given_options.items())
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
@@ -261,7 +261,7 @@ class PaimonHook(BaseHook):
         except (PaimonError, OSError) as error:
             return False, masked(str(error))
         if problems:
-            return False, masked("; ".join(f"{item.what}: {item.found}; {item.way_out}" for item in problems))
+            return False, masked("; ".join(f"{item.what}: {item.found}; {item.remedy}" for item in problems))
         names = ", ".join(databases[:5]) + (", …" if len(databases) > 5 else "")
         return True, f"{self.warehouse}: databases {names}" if databases else f"{self.warehouse}: no database yet"
 

@@ -1,10 +1,10 @@
-"""Where a job runs: launchers take a job and give its result.
+"""Where a job runs: launchers run a job and return its result.
 
     in_process      threads of the task's own process; no Spark, no Java: for work on metadata
     subprocess      a process of its own with an embedded Spark: the default for writes and compaction
     spark_connect   the same process, whose tasks run on a Spark Connect server
 
-A process of its own survives nothing: it ends with the task however the task ends, see `Subprocess`.
+Its own process ends with the task, however the task ends; see `Subprocess`.
 """
 
 from airflow_provider_paimon.launchers.base import HOPELESS, Launcher

@@ -1,4 +1,4 @@
-"""What launchers have in common: what they promise, and which errors are not worth another attempt."""
+"""What launchers have in common: their contract, and the errors after which another attempt is useless."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_paimon import engine
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 
 HOPELESS: Final = (InvalidArgumentError, NotFoundError, UnsupportedError)
-"""A second attempt meets the same error, so it is not worth one."""
+"""A second attempt would raise the same error, so it is useless."""
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class Launcher(Protocol):
         """
 
     def kill(self) -> None:
-        """Stops the running job, if any; called from a signal handler in the midst of `launch`."""
+        """Stops the running job, if any; called from a signal handler during `launch`."""
 
 
 def log_progress(progress: engine.Progress) -> None:

@@ -39,11 +39,11 @@ logger = logging.getLogger(__name__)
 class Subprocess:
     """Runs jobs in a process with a Spark session: an embedded one, or one on the server `spark`.
 
-    1. It ends with us. It reads its standard input, which we hold open and never write; when we die, even by
-       SIGKILL, it sees the end of it and stops itself with its JVM.
-    2. It keeps nothing of ours open: Airflow waits for everybody who holds a task's output, so a process that
-       inherited it would hide the death of the task.
-    3. It deletes what it has not committed when it is asked to stop, for which `kill` leaves it some time.
+    1. It ends with us. It reads its standard input, which we keep open and never write to; when we die, even
+       by SIGKILL, that ends, and it stops itself and its JVM.
+    2. It inherits no open file of ours: Airflow waits until every process has closed the task's output, so a
+       process that inherited it would hide the death of the task.
+    3. It deletes what it has not committed when it is asked to stop, for which `kill` gives it some time.
     """
 
     spark: str
@@ -102,8 +102,8 @@ class Subprocess:
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Whether the process has ended, without reaping it.
 
-    `Popen.poll` takes a lock that the code below a signal handler may hold; and a process that is not reaped keeps
-    its group's number from being given to others.
+    `Popen.poll` takes a lock that the interrupted code may hold; and as long as a process is not reaped, no other
+    process can get its group's number.
     """
     if process.returncode is not None:
         return True
@@ -116,7 +116,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 def _follow(process: subprocess.Popen[bytes]) -> list[str]:
     """Logs what the process says until it ends; gives the last lines.
 
-    Does not wait for the end of the pipe: the JVM holds it too, and may be the one who hangs.
+    Does not wait for the end of the pipe: the JVM has it open too, and may be what hangs.
     """
     assert process.stdout is not None
     descriptor = process.stdout.fileno()
@@ -163,7 +163,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failure(code: int, tail: list[str]) -> AirflowException:
-    """The exception for a process that failed, with what it said last."""
+    """The exception for a process that failed, with its last lines."""
     said = next((line.removeprefix(_ERROR) for line in reversed(tail) if line.startswith(_ERROR)), None)
     if code == _CALLED_WRONGLY:
         return AirflowFailException(said or "\n".join(tail))

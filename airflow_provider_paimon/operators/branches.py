@@ -1,4 +1,4 @@
-"""Branches, as operators: write to one beside the table, check it, then let the table go on from there."""
+"""Branches, as operators: write to one, check it, then let the table continue from there."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PaimonRenameBranchOperator(PaimonActionOperator):
 
 
 class PaimonFastForwardOperator(PaimonDeletingOperator):
-    """Makes the table what a branch of it is; what the table had since the branch began goes.
+    """Sets the table to the state of a branch; what was committed to the table since the branch began is deleted.
 
     Args:
         branch: the branch's name.

@@ -14,7 +14,7 @@ _PROBLEMS_SHOWN: Final = 5
 
 
 class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
-    """Deletes old files that no snapshot, tag, branch or changelog names: what jobs that died have left.
+    """Deletes old files that no snapshot, tag, branch or changelog names: such as those that killed jobs left.
 
     Args:
         older_than: only files that are older: a datetime, an ISO time, an age (timedelta, or a text such as `3 d`);
@@ -38,10 +38,10 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
 
 
 class PaimonVerifyOperator(PaimonActionOperator):
-    """Checks that a table is whole, and fails where something is wrong. Nothing is written.
+    """Checks that a table is complete and not damaged, and fails if something is wrong. Nothing is written.
 
     Args:
-        depth: `metadata`, `files` or `rows`: how much is looked at.
+        depth: `metadata`, `files` or `rows`: how much is checked.
         fail_on_problems: fail the task, without another try; else the result has the problems.
     """
 

@@ -14,7 +14,7 @@ class PaimonCompactOperator(PaimonActionOperator):
     The result has files, bytes and rows before and after, per bucket, and why buckets were left alone.
 
     Args:
-        full: take everything to the highest level, instead of what the table's options call for.
+        full: merge everything into the highest level, instead of what the table's options require.
         where: SQL condition on partition columns; all partitions without one.
         dry_run: say what would be done, and do nothing.
         buckets: numbers of the buckets to compact; all without them.

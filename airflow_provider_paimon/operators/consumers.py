@@ -1,4 +1,4 @@
-"""Consumers of streaming reads, as operators: moved, or forgotten so that they hold no snapshots any more."""
+"""Consumers of streaming reads, as operators: moved, or deleted so that they keep no snapshots any more."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonResetConsumerOperator(PaimonActionOperator):
-    """Lets a consumer go on from a snapshot, or forgets it.
+    """Lets a consumer continue from a snapshot, or deletes it.
 
     Args:
         consumer: its name.
-        next_snapshot: id of the snapshot to go on from; without one the consumer is forgotten.
-        quarantine: move a forgotten one aside, from where `PaimonRestoreOperator` brings it back.
+        next_snapshot: id of the snapshot to continue from; without one the consumer is deleted.
+        quarantine: move a deleted one aside; `PaimonRestoreOperator` can restore it.
     """
 
     action_name = "reset_consumer"
@@ -26,13 +26,13 @@ class PaimonResetConsumerOperator(PaimonActionOperator):
 
 
 class PaimonClearConsumersOperator(PaimonActionOperator):
-    """Forgets consumers by their names.
+    """Deletes consumers by their names.
 
     Args:
-        including: regular expression for whole names of consumers to forget; all of them by default.
+        including: regular expression for complete names of consumers to delete; all of them by default.
         excluding: regular expression for those that stay.
-        dry_run: say which would be forgotten, and forget none.
-        quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
+        dry_run: say which would be deleted, and delete none.
+        quarantine: move them aside; `PaimonRestoreOperator` can restore them.
     """
 
     action_name = "clear_consumers"
@@ -50,13 +50,13 @@ class PaimonClearConsumersOperator(PaimonActionOperator):
 
 
 class PaimonExpireConsumersOperator(PaimonActionOperator):
-    """Forgets consumers that have not moved for long.
+    """Deletes consumers that have not moved for long.
 
     Args:
         older_than: not moved since: a datetime, an ISO time, an age (timedelta, or a text such as `7 d`); without it,
             for the table's `consumer.expiration-time`.
-        dry_run: say which would be forgotten, and forget none.
-        quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
+        dry_run: say which would be deleted, and delete none.
+        quarantine: move them aside; `PaimonRestoreOperator` can restore them.
     """
 
     action_name = "expire_consumers"

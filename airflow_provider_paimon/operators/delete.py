@@ -8,7 +8,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonDeleteRowsOperator(PaimonActionOperator):
-    """Deletes the rows of which a condition holds, in append tables with deletion vectors, on Spark.
+    """Deletes the rows that match a condition, in append tables with deletion vectors, on Spark.
 
     Args:
         where: SQL condition over the columns, such as `day = '{{ ds }}'`.

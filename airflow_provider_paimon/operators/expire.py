@@ -9,10 +9,10 @@ from airflow_provider_paimon.operators.job import PaimonDeletingOperator
 
 
 class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
-    """Deletes old snapshots, and the files that nothing else reaches: tags, branches and consumers keep theirs.
+    """Deletes old snapshots, and the files that nothing else needs: tags, branches and consumers keep theirs.
 
-    What is not given comes from the table's options. Where these let changelogs live longer than snapshots, those whose
-    time is over go, too.
+    What is not given comes from the table's options. Where these keep changelogs longer than snapshots, changelogs
+    whose time has ended are deleted, too.
 
     Args:
         retain_max: keep at most this many snapshots.
@@ -41,7 +41,7 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
 
 
 class PaimonExpireChangelogsOperator(PaimonDeletingOperator):
-    """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
+    """Deletes old changelogs of expired snapshots, and the files that nothing else needs.
 
     What is not given comes from the table's options. Consumers keep what they have not read.
 

@@ -8,7 +8,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonRewriteFileIndexOperator(PaimonActionOperator):
-    """Gives the data files of a table the indexes that its options ask for now, on Spark; no data is rewritten.
+    """Writes the indexes that a table's options require now for its data files, on Spark; no data is rewritten.
 
     The result says how many files were indexed, lost their indexes, or had what they should have.
 

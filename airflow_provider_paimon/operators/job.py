@@ -23,7 +23,7 @@ __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator"
 _XCOM_ITEMS_MAX: Final = 100
 _RECORD_TIME: Final = "commit-record.time-retained"
 _RECORD_TIME_OF_KEYS: Final = "400 d"
-"""Partitions are made up for, and runs repeated, as long as a year later."""
+"""Backfills and repeated runs happen as long as a year later."""
 
 
 class PaimonJobOperator(BaseOperator):
@@ -215,9 +215,9 @@ class PaimonJobOperator(BaseOperator):
 class PaimonActionOperator(PaimonJobOperator):
     """What operators of one action have in common.
 
-    The arguments of its constructor are the fields of the action's spec, and templates. After rendering, the texts that
-    stand in them are read by the kinds of these fields, as in a job or on the command line. They are written down, not
-    taken from the spec, because that would load the engine wherever a DAG is read.
+    The arguments of its constructor are the fields of the action's spec, and templates. After rendering, their texts
+    are converted by the kinds of these fields, as in a job or on the command line. They are written out, not read from
+    the spec, because that would load the engine wherever a DAG is read.
 
     Args:
         fields: the values of the fields by name, among others: `locals()` of the operator's constructor.
@@ -231,7 +231,7 @@ class PaimonActionOperator(PaimonJobOperator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A class that is derived from an operator may take arguments that are none of the action's.
+        # A subclass of an operator may have arguments that are not fields of the action.
         if "action_name" in vars(cls) or not hasattr(cls, "action_name"):
             named = inspect.signature(cls.__init__).parameters.values()
             own = [item.name for item in named if item.kind is item.KEYWORD_ONLY and item.name != "fields"]
@@ -254,9 +254,9 @@ class PaimonDeletingOperator(PaimonActionOperator):
 
     Args:
         fields: as for `PaimonActionOperator`, without those that follow.
-        quarantine: move the files aside instead, from where `PaimonRestoreOperator` brings them back.
-        files_per_second: delete no more files than this in a second.
-        parallelism: delete with no more workers than this.
+        quarantine: move the files aside instead; `PaimonRestoreOperator` can restore them.
+        files_per_second: delete at most this many files per second.
+        parallelism: delete with at most this many workers.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class PaimonDeletingOperator(PaimonActionOperator):
 
 
 def xcom_of(result: engine.JobResult) -> dict[str, Any]:
-    """The result for XCom, which lives in Airflow's database: long lists are cut, `omitted` says by how much."""
+    """The result for XCom, which is stored in Airflow's database: long lists are cut, `omitted` says by how much."""
     value: dict[str, Any] = json.loads(result.to_json())
     details = value["details"]
     omitted = {}

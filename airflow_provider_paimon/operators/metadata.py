@@ -1,4 +1,4 @@
-"""Tidying and analyzing a table's metadata, as operators."""
+"""Compacting and analyzing a table's metadata, as operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonCompactManifestsOperator(PaimonActionOperator):
-    """Rewrites the lists of a table's files to few large ones; no data file is touched.
+    """Rewrites a table's manifests to few large ones; no data file is touched.
 
     Args:
         dry_run: say what would be done, and do nothing.
@@ -22,7 +22,7 @@ class PaimonCompactManifestsOperator(PaimonActionOperator):
 
 
 class PaimonAnalyzeOperator(PaimonActionOperator):
-    """Counts a table's rows and gathers statistics of its columns for query planners, on Spark.
+    """Counts a table's rows and computes statistics of its columns for query planners, on Spark.
 
     Args:
         columns: names of columns; all that are not nested by default, none for `[]`.

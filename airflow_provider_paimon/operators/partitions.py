@@ -52,7 +52,7 @@ class PaimonExpirePartitionsOperator(PaimonActionOperator):
 
 
 class PaimonMarkPartitionDoneOperator(PaimonActionOperator):
-    """Notifies those who wait that no more rows will come to partitions: writes `_SUCCESS` files, or reports by HTTP.
+    """Notifies waiting programs that partitions get no more rows: writes `_SUCCESS` files, or reports by HTTP.
 
     The table's option `partition.mark-done-action` says how.
 

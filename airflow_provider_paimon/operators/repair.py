@@ -13,10 +13,10 @@ class PaimonRestoreOperator(PaimonActionOperator):
 
     Args:
         quarantine: the name that the result of the deletion gave.
-        as_tags: bring versions back as tags `restored-…`, even if others have their names now.
-        dry_run: say what would come back, and move nothing.
-        files_per_second: move no more files than this in a second.
-        parallelism: move with no more workers than this.
+        as_tags: restore versions as tags `restored-…`, even if other versions have their names now.
+        dry_run: say what would be restored, and move nothing.
+        files_per_second: move at most this many files per second.
+        parallelism: move with at most this many workers.
     """
 
     action_name = "restore"
@@ -61,10 +61,10 @@ class PaimonPurgeFilesOperator(PaimonDeletingOperator):
     """Empties a table: rows, older snapshots, tags, branches, consumers and all their files go; the schema stays.
 
     Args:
-        keep_tags: leave tags and the files that they reach.
-        keep_branches: leave branches and the files that they reach.
-        older_than: files that nothing names go only if they are older; a day by default.
-        dry_run: say what would go, and change nothing.
+        keep_tags: keep tags and the files that they need.
+        keep_branches: keep branches and the files that they need.
+        older_than: delete files that nothing names only if they are older; a day by default.
+        dry_run: say what would be deleted, and change nothing.
     """
 
     action_name = "purge_files"
@@ -96,7 +96,7 @@ class PaimonRemoveUnexistingFilesOperator(PaimonActionOperator):
 
 
 class PaimonRemoveUnexistingManifestsOperator(PaimonActionOperator):
-    """Removes missing manifests from a table's lists; what only they named is lost.
+    """Removes missing manifests from a table's lists; files that only they named are lost.
 
     Args:
         dry_run: say what is missing, and change nothing.
@@ -109,12 +109,12 @@ class PaimonRemoveUnexistingManifestsOperator(PaimonActionOperator):
 
 
 class PaimonRepairEarliestSnapshotOperator(PaimonDeletingOperator):
-    """Lets a table begin behind a gap in its snapshots, or behind a damaged one; those before it go.
+    """Lets a table begin after a gap in its snapshots, or after a damaged one; those before it are deleted.
 
     Args:
         snapshot: id of the first one to keep, which gives up all before it; for a single run and not for a schedule. A
             run without says which one that is, and changes nothing where anything would be given up.
-        dry_run: say what would go, and change nothing.
+        dry_run: say what would be deleted, and change nothing.
     """
 
     action_name = "repair_earliest_snapshot"

@@ -8,7 +8,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonRescaleOperator(PaimonActionOperator):
-    """Gives partitions as many buckets as the option `bucket` says by now, on Spark.
+    """Changes the number of buckets of partitions to the current value of the option `bucket`, on Spark.
 
     Args:
         where: SQL condition over partition columns; all partitions by default.

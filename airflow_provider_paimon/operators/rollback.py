@@ -15,8 +15,8 @@ class PaimonRollbackOperator(PaimonDeletingOperator):
         snapshot: id of the snapshot; give this or one of the following.
         tag: name of the tag.
         timestamp: to the newest snapshot not younger: a datetime or an ISO time.
-        watermark: to the newest snapshot whose watermark is not beyond, in epoch milliseconds.
-        dry_run: say what would go, and change nothing.
+        watermark: to the newest snapshot whose watermark is not greater, in epoch milliseconds.
+        dry_run: say what would be deleted, and change nothing.
     """
 
     action_name = "rollback"
@@ -35,13 +35,13 @@ class PaimonRollbackOperator(PaimonDeletingOperator):
 
 
 class PaimonRollbackToAsLatestOperator(PaimonActionOperator):
-    """Makes a new snapshot that holds what an earlier one held; nothing is lost.
+    """Makes a new snapshot with the content of an earlier one; nothing is lost.
 
     Args:
         snapshot: id of the snapshot; give this or one of the following.
         tag: name of the tag.
         timestamp: the newest snapshot not younger: a datetime or an ISO time.
-        watermark: the newest snapshot whose watermark is not beyond, in epoch milliseconds.
+        watermark: the newest snapshot whose watermark is not greater, in epoch milliseconds.
     """
 
     action_name = "rollback_to_as_latest"

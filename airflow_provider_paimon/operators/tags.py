@@ -16,15 +16,15 @@ from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of,
 class PaimonCreateTagOperator(PaimonDeletingOperator):
     """Names a snapshot, so that it is kept and can be read by name.
 
-    A tag that is a date, such as `2013-01-05`, means that day. Where nothing says which snapshot it takes, it
-    takes what this run has written, else what the table held when the day ended; else the task fails.
+    A tag that is a date, such as `2013-01-05`, means that day. If no argument names a snapshot, it gets
+    what this run has written, else the table's state when the day ended; else the task fails.
 
     Args:
         tag: its name; without one, the day of the DAG run, see `tag_schedule`.
         snapshot: id of the snapshot. Without it and the next three, a day has its own, and other tags name the latest.
         timestamp: instead, the first snapshot committed then or later: a datetime or an ISO time.
         watermark: instead, the first snapshot whose watermark has got so far, in epoch milliseconds.
-        as_of: instead, what the table held at this time: the newest snapshot committed by then.
+        as_of: instead, the table's state at this time: the newest snapshot committed by then.
         if_exists: `verify` accepts a tag that is there if it names the same snapshot, where one was given;
             `ignore` accepts any; `replace` moves it; `error` fails.
         time_retained: how long the tag is kept: a timedelta, or a text such as `365 d`.
@@ -111,7 +111,7 @@ class PaimonRenameTagOperator(PaimonActionOperator):
 
 
 class PaimonExpireTagsOperator(PaimonDeletingOperator):
-    """Deletes tags whose time is over, and the files that only they kept.
+    """Deletes tags whose time to live has ended, and the files that only they kept.
 
     Args:
         older_than: also all tags made before: a datetime, an ISO time, an age (timedelta, or a text such as `90 d`).
@@ -127,7 +127,7 @@ class PaimonExpireTagsOperator(PaimonDeletingOperator):
 
 
 class PaimonCreateDueTagsOperator(PaimonDeletingOperator):
-    """Makes the tags that the table's option `tag.automatic-creation` asks for by now.
+    """Makes the tags that are due by the table's option `tag.automatic-creation`.
 
     Args:
         dry_run: say what would be made, and make nothing.

@@ -16,10 +16,10 @@ class PaimonWriteOperator(PaimonActionOperator):
     Args:
         source: path or glob of the files, or a list of them.
         format: their format, `parquet`, `csv`, ….
-        overwrite: `{}` replaces the partitions that rows come for (all rows of an unpartitioned table),
+        overwrite: `{}` replaces the partitions for which there are rows (all rows of an unpartitioned table),
             `{"column": value}` those partitions; None adds the rows.
         row_kind_column: column that says `+I -U +U -D` of each row.
-        watermark: epoch milliseconds that the snapshot is at, unless it is at a later time already.
+        watermark: watermark of the snapshot in epoch milliseconds, unless the table has a later one already.
         properties: names and texts that the snapshot keeps.
         create: create the table if it is not there, with the columns of the first file; takes `primary_keys`,
             `partition_keys`, `options` and `comment`.

@@ -17,14 +17,14 @@ from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedE
 
 
 class PaimonTagSensor(BaseSensorOperator):
-    """Waits until a table has a tag; gives `{"tag", "snapshot_id"}`. A table that is not there yet is waited for.
+    """Waits until a table has a tag; gives `{"tag", "snapshot_id"}`. It also waits for a table that does not exist yet.
 
     Args:
         table: `database.table`, or the path of a table's directory.
         tag: its name; without one, the day of the DAG run, see `tag_schedule`.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
-        storage_options: options of the file system, over those of the connection.
+        storage_options: options of the file system, which override those of the connection.
         deferrable: wait in the triggerer.
     """
 
@@ -51,7 +51,7 @@ class PaimonTagSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     def execute(self, context: Any) -> Any:
-        """Waits here, or looks once and then waits in the triggerer."""
+        """Waits here, or checks once and then waits in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
         found = self.poke(context)
@@ -74,13 +74,13 @@ class PaimonTagSensor(BaseSensorOperator):
         return None
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Takes over from the trigger."""
+        """Continues after the trigger has fired."""
         if event["status"] != "success":
             raise AirflowException(event["message"])
         return {"tag": event["tag"], "snapshot_id": event["snapshot_id"]}
 
     def poke(self, context: Any) -> PokeReturnValue:
-        """Looks once."""
+        """Checks once."""
         tag = self._tag(context)
         try:
             snapshot_id = self._hook().snapshot_of_tag(self.table, tag)

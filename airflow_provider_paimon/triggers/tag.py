@@ -16,7 +16,7 @@ class PaimonTagTrigger(BaseTrigger):
     """Fires once the table has the tag.
 
     The event is `{"status": "success", "tag", "snapshot_id"}`, or `{"status": "error", "message"}` if waiting is
-    useless. A store that fails for a moment is asked again. `storage_options` must hold no secret: Airflow stores
+    useless. A store that fails for a moment is tried again. `storage_options` must hold no secret: Airflow stores
     them; secrets come from the connection.
     """
 
@@ -53,7 +53,7 @@ class PaimonTagTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Looks every `poke_interval` seconds."""
+        """Checks every `poke_interval` seconds."""
         hook = PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
         try:
             await hook.load_connection()
@@ -68,8 +68,8 @@ class PaimonTagTrigger(BaseTrigger):
 
     async def _look(self, hook: PaimonHook) -> int | None:
         try:
-            # Files are read by blocking calls, which would hold up all other triggers.
+            # Files are read by blocking calls, which would delay all other triggers.
             return await asyncio.to_thread(hook.snapshot_of_tag, self.table, self.tag)
         except StorageError as error:
-            self.log.warning("Asking again in %s s: %s", self.poke_interval, error)
+            self.log.warning("Trying again in %s s: %s", self.poke_interval, error)
             return None

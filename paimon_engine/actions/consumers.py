@@ -41,7 +41,7 @@ class ResetConsumer(Spec):
 class ClearConsumers(Spec):
     """Forget the consumers whose whole names match the regular expression `including`, and not `excluding`."""
 
-    including: Annotated[Pattern, "regular expression for whole names of consumers to forget"] = ".*"
+    including: Annotated[Pattern, "regular expression for whole names of consumers to delete"] = ".*"
     excluding: Annotated[Pattern | None, "regular expression for those that stay"] = None
     dry_run: DryRun = False
     quarantine: ToQuarantine = False
@@ -49,7 +49,7 @@ class ClearConsumers(Spec):
 
 @dataclass(frozen=True, slots=True)
 class ExpireConsumers(Spec):
-    """Forget consumers that have not moved since `older_than` (epoch milliseconds).
+    """Delete consumers that have not moved since `older_than` (epoch milliseconds).
 
     Without it, since the table's `consumer.expiration-time` ago; a table without that option keeps all.
     """

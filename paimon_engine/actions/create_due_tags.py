@@ -179,7 +179,7 @@ def _drop(
     *,
     news: TagNotifier,
 ) -> DueTagsResult:
-    """Deletes the tags whose time is over, and adds what went to the result; tags with branches stay."""
+    """Deletes the tags whose time to live has ended, and adds what went to the result; tags with branches stay."""
     if not expiring:
         return result
     roots = all_roots(table)

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_NUM: Final = "partition.expiration-max-num"
 _STRATEGIES: Final = ("values-time", "update-time")
-_WAY_OUT: Final = "others wrote meanwhile, run it again"
+_REMEDY: Final = "others wrote meanwhile, run it again"
 _PLANS: Final = 10
 """So often others may write into an old partition between plan and commit before expiry gives up."""
 
@@ -117,7 +117,7 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
     named = [(item, "named") for item in found]
     done = _drop(context, named, (), dry_run=spec.dry_run)
     if isinstance(done, Conflict):
-        raise conflict_error(table, done, _WAY_OUT)
+        raise conflict_error(table, done, _REMEDY)
     return done
 
 
@@ -142,7 +142,7 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
         done = _drop(context, expired, stopped, dry_run=spec.dry_run, only_seen=only_seen)
         if isinstance(done, DropPartitionResult):
             return replace(done, remaining=remaining)
-        error = conflict_error(table, done, _WAY_OUT)
+        error = conflict_error(table, done, _REMEDY)
         logger.info("%s; planning again", error)
     raise error
 

@@ -1,4 +1,4 @@
-"""Expire changelogs: forget those of expired snapshots whose time is over, and delete what only they needed.
+"""Expire changelogs: forget those of expired snapshots whose time to live has ended, and delete what only they needed.
 
 1. `choose_expired_changelogs` says which ids go: the oldest ones, by number, age, consumers and a limit where one is
    asked for; with `delete_all` every one of them. They go in rounds, so that memory is bounded.

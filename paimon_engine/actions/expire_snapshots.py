@@ -4,7 +4,7 @@
 2. They go in rounds (`table.removal.expiry`), the oldest first, so that memory is bounded, and what is done when a run
    dies stays done. Each round looks at the table again, and consists of steps 3 to 6.
 3. Where the options let changelogs live longer than snapshots, each snapshot that goes leaves its changelog, and the
-   changelogs whose time is over go as well (`actions.expire_changelogs`).
+   changelogs whose time to live has ended go as well (`actions.expire_changelogs`).
 4. Files that what goes reaches and no other snapshot, tag, branch or changelog does, are planned for deletion.
 5. Snapshot files are removed, oldest first, so that at any moment the table has an unbroken row of snapshots;
    then the `EARLIEST` hint is moved. From here on no reader can start from them (`table.removal.expiry`).
@@ -82,7 +82,7 @@ class ExpireSnapshots(Disposal):
 class ExpireResult(Result):
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
-    `kept_changelogs` are those of the expired snapshots whose changelogs live on, `expired_changelogs` the changelogs
+    `kept_changelogs` are those of the expired snapshots whose changelogs are kept, `expired_changelogs` the changelogs
     that went. `kept_by_tags` maps tags that kept files of expired snapshots to their snapshot ids. `deleted` names
     every file. `stopped` says what ended the run early or kept files from being deleted.
 

@@ -1,4 +1,4 @@
-"""Expire tags: delete those whose time is over, and the files that only they kept.
+"""Expire tags: delete those whose time to live has ended, and the files that only they kept.
 
 Source: `TagTimeExpire` of the Java library. Difference: tags that branches were made from stay, and the result says so.
 """
@@ -48,8 +48,8 @@ class ExpireTags(Disposal):
 class ExpireTagsResult(Result):
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
-    `expired` maps tags to the reason why they go, `kept` those whose time is over to why they stay. `stopped` says why
-    files were left.
+    `expired` maps tags to the reason why they go, `kept` those whose time to live has ended to why they stay. `stopped`
+    says why files were left.
     """
 
     status: str
@@ -79,7 +79,7 @@ def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
 
 
 def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: TagNotifier) -> ExpireTagsResult:
-    """Removes tags whose time is over, but those that branches were made from; then files that only they needed."""
+    """Removes expired tags, except those that branches were made from; then files that only they needed."""
     tags, unread = readable_tags(table)
     over = {tag.name: (tag, why) for tag in tags if (why := _expiry_reason(table, tag, spec)) is not None}
     roots = all_roots(table)

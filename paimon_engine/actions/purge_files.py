@@ -110,9 +110,9 @@ class PurgeFilesResult(Result):
 def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     """Purges the table. Safe to repeat: a run that was cut short is finished by the next one.
 
-    Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would go, or for a time in the
-    future; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError; UnsupportedError,
-    CallbackError as in `table.branches_tags.tag_notifications`, unless tags are kept.
+    Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would be deleted, or for a time
+    in the future; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError;
+    UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`, unless tags are kept.
     """
     table, executor, commit_user = context.table, context.executor, context.commit_user
     refuse_server(table)

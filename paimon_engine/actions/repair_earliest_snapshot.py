@@ -179,7 +179,7 @@ def _doubts(table: TableHandle, stranded: Sequence[int], first: int, asked: int 
     lacking = sorted(set(range(begin, first)) - set(stranded) - seen.removed_snapshots)
     if asked is None and (stranded or lacking):
         lost = f"snapshot {shown(lacking)} is not there" if lacking else f"snapshot {stranded[-1]} cannot be read"
-        given_up = f", and with it snapshot {shown(stranded)} would go" if stranded else ""
+        given_up = f", and with it snapshot {shown(stranded)} would be deleted" if stranded else ""
         reasons.append(
             f"nothing is changed: {lost}{given_up}; {WAIT}; if it is lost permanently, snapshot={first} lets the table "
             "begin there and gives up all before"

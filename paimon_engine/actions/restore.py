@@ -74,8 +74,8 @@ class Restore(Spec):
     quarantine: Annotated[Name, "name that the deletion gave"]
     as_tags: Annotated[bool, "bring versions back as tags restored-…, whatever took their place"] = False
     dry_run: DryRun = False
-    files_per_second: Annotated[Amount | None, "move no more files than this in a second"] = None
-    parallelism: Annotated[Count | None, "move with no more workers than this"] = None
+    files_per_second: Annotated[Amount | None, "move at most this many files per second"] = None
+    parallelism: Annotated[Count | None, "move with at most this many workers"] = None
 
 
 @dataclass(frozen=True, slots=True)

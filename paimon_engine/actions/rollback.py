@@ -109,9 +109,9 @@ class RollbackResult(Result):
 def rollback(context: Context, spec: Rollback) -> RollbackResult:
     """Rolls the table's branch back. A rollback that was cut short may be repeated.
 
-    Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would go; ConflictError if others
-    keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if snapshots
-    around the moment are missing; StorageError if the store's listing lacks snapshots that are there;
+    Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would be deleted; ConflictError if
+    others keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if
+    snapshots around the moment are missing; StorageError if the store's listing lacks snapshots that are there;
     UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`, where tags go.
     """

@@ -104,7 +104,7 @@ def _commit(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Reco
     except tenacity.RetryError as error:
         tries = error.last_attempt.attempt_number
         raise ConflictError(
-            f"{table.paths.root}: others committed first in {tries} tries; {patience.way_out}"
+            f"{table.paths.root}: others committed first in {tries} tries; {patience.remedy}"
         ) from error
     assert result is not None
     return result

@@ -67,7 +67,7 @@ class CreateTag(Disposal):
     time_retained: Annotated[Span | None, "how long the tag is kept, such as 30 d"] = None
     timestamp: Annotated[Moment | None, "the first snapshot committed at this time or later"] = None
     watermark: Annotated[int | None, "the first snapshot whose watermark has got so far, in epoch milliseconds"] = None
-    as_of: Annotated[Moment | None, "what the table held at this time: the newest snapshot committed by then"] = None
+    as_of: Annotated[Moment | None, "the table's state at this time: the newest snapshot committed by then"] = None
     dry_run: DryRun = False
 
 

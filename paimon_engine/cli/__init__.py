@@ -74,7 +74,7 @@ def paimon_engine(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Look at Apache Paimon tables, and keep them healthy: read, compact, tag, expire, roll back."""
+    """Read and maintain Apache Paimon tables: compact, tag, expire, roll back and more."""
     choose_for_process()
     warnings.showwarning = _show_warning
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def _line(error: Exception) -> str:
-    """One line for people; a failed task's message goes on with its trace, which --verbose shows."""
+    """One line for people. The message of a failed task also has its trace, which only --verbose shows."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error).partition("\n")[0] or repr(error)

@@ -63,7 +63,7 @@ def _run(
 
 def _print_result(details: Mapping[str, Any], _: Any) -> None:
     if details["status"] == "noop":
-        say(f"nothing to change: schema {details['schema_id']} has it already")
+        say(f"nothing to change: schema {details['schema_id']} is so already")
     else:
         say(f"altered: schema {details['old_schema_id']} → {details['schema_id']}: {', '.join(details['columns'])}")
 
@@ -158,7 +158,7 @@ def move_column(
     before: BeforeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move a column to another place."""
+    """Move a column to another position."""
     change = {"change": "move_column", "name": column, **_place(first=first, last=last, after=after, before=before)}
     _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 

@@ -22,7 +22,7 @@ _FROM_ENV: Final = "env:"
 
 
 class Output(StrEnum):
-    """What to make of rows; json is one object a line."""
+    """Format of the rows; json is one object a line."""
 
     TABLE = "table"
     JSON = "json"
@@ -45,7 +45,7 @@ StorageOption: TypeAlias = Annotated[
         "--storage",
         "-s",
         metavar="KEY=VALUE",
-        help="Option of the file system (fsspec); env:NAME as value takes it from the environment. May be repeated.",
+        help="Option of the file system (fsspec); the value env:NAME reads that environment variable. May be repeated.",
     ),
 ]
 CatalogOption: TypeAlias = Annotated[
@@ -60,13 +60,14 @@ CatalogOption: TypeAlias = Annotated[
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 QuarantineOption: TypeAlias = Annotated[
-    bool, typer.Option("--quarantine", help="Move what goes aside, so that restore can bring it back.")
+    bool,
+    typer.Option("--quarantine", help="Move files aside, so that restore can bring them back."),
 ]
 RateOption: TypeAlias = Annotated[
-    float | None, typer.Option("--files-per-second", metavar="N", help="Delete no more files than this in a second.")
+    float | None, typer.Option("--files-per-second", metavar="N", help="Delete at most this many files per second.")
 ]
 ParallelismOption: TypeAlias = Annotated[
-    int | None, typer.Option("--parallelism", metavar="N", min=1, help="Delete with no more workers than this.")
+    int | None, typer.Option("--parallelism", metavar="N", min=1, help="Delete with at most this many workers.")
 ]
 SparkOption: TypeAlias = Annotated[
     str | None,

@@ -28,7 +28,7 @@ def add_commands(app: typer.Typer) -> None:
     branch.command("list", epilog=example + "`paimon-engine branch list db.t -w /lake`")(branch_list)
     add_faces(branch, "branch create", "branch rename", "branch delete", "branch merge", "branch fast-forward")
     app.add_typer(branch, name="branch")
-    consumer = typer.Typer(help="List, move and forget consumers.", no_args_is_help=True)
+    consumer = typer.Typer(help="List, move and delete consumers.", no_args_is_help=True)
     consumer.command("list", epilog=example + "`paimon-engine consumer list db.t -w /lake`")(consumer_list)
     add_faces(consumer, "consumer reset", "consumer clear", "consumer expire")
     app.add_typer(consumer, name="consumer")
@@ -91,10 +91,10 @@ def branch_delete(details: Mapping[str, Any], spec: Any) -> None:
     action="fast_forward",
     doing="fast-forwarding",
     arguments=("branch",),
-    question="Delete what the table had since branch {branch} began?",
+    question="Delete what was committed to the table since branch {branch} began?",
 )
 def branch_fast_forward(details: Mapping[str, Any], spec: Any) -> None:
-    """Make the table what the branch is. What it had since the branch began is deleted."""
+    """Set the table to the state of the branch. What was committed to the table since the branch began is deleted."""
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
     at = f"to snapshot {details['snapshot_id']} of branch {spec.branch}"
     print_outcome(details, f"{words(details)}: {at}; removed {removed}, {deleted_text(details)}")
@@ -108,7 +108,7 @@ def branch_fast_forward(details: Mapping[str, Any], spec: Any) -> None:
     arguments=("branch",),
 )
 def branch_merge(details: Mapping[str, Any], spec: Any) -> None:
-    """Bring what the branch has changed into the table, in one commit. Both may have changed, in other buckets."""
+    """Bring the changes of the branch into the table, in one commit; both may have changed in different buckets."""
     changed = f"added {count(details['files_added'], 'file')}, removed {details['files_removed']:,}"
     print_outcome(
         details, f"{words(details)}: branch {spec.branch} up to snapshot {details['merged_snapshot']}; {changed}"
@@ -139,7 +139,7 @@ def consumer_list(
     options={"next_snapshot": "--next"},
 )
 def consumer_reset(details: Mapping[str, Any], spec: Any) -> None:
-    """Move a consumer, or forget it."""
+    """Move a consumer, or delete it."""
     to = "" if spec.next_snapshot is None else f", next snapshot {spec.next_snapshot}"
     print_outcome(details, f"{words(details)}: consumer {spec.consumer}{to}")
 
@@ -148,10 +148,10 @@ def consumer_reset(details: Mapping[str, Any], spec: Any) -> None:
     "consumer clear",
     "`paimon-engine consumer clear db.t -w /lake --including 'etl-.*'`",
     action="clear_consumers",
-    doing="forgetting consumers",
+    doing="deleting consumers",
 )
 def consumer_clear(details: Mapping[str, Any], _: Any) -> None:
-    """Forget consumers by their names."""
+    """Delete consumers by their names."""
     print_outcome(details, _removed(details["removed"], words(details)))
 
 
@@ -159,12 +159,12 @@ def consumer_clear(details: Mapping[str, Any], _: Any) -> None:
     "consumer expire",
     "`paimon-engine consumer expire db.t -w /lake --older-than 2013-01-31`",
     action="expire_consumers",
-    doing="forgetting consumers",
+    doing="deleting consumers",
 )
 def consumer_expire(details: Mapping[str, Any], _: Any) -> None:
-    """Forget consumers that have not moved since then, or for the table's consumer.expiration-time."""
+    """Delete consumers that have not moved since then, or for the table's consumer.expiration-time."""
     print_outcome(details, _removed(details["removed"], words(details)))
 
 
 def _removed(names: list[str], status: str) -> str:
-    return f"{status}: {', '.join(names)}" if names else "no consumer to forget"
+    return f"{status}: {', '.join(names)}" if names else "no consumer to delete"

@@ -48,7 +48,7 @@ def delete_rows(details: Mapping[str, Any], _: Any) -> None:
     options={"buckets": "--bucket", "task_memory_bytes": "--task-memory"},
 )
 def compact(details: Mapping[str, Any], _: Any) -> None:
-    """Merge sorted runs and small files; within limits those first that cost readers most."""
+    """Merge sorted runs and small files; within limits, first the buckets that cost readers most."""
     _print_buckets(details["buckets"])
     failed(details)
     say(_compact_line(details))
@@ -68,7 +68,7 @@ def cluster(details: Mapping[str, Any], _: Any) -> None:
 
 @face("rescale", "`paimon-engine alter set db.t bucket=8 -w /lake && paimon-engine rescale db.t -w /lake`")
 def rescale(details: Mapping[str, Any], _: Any) -> None:
-    """Give partitions as many buckets as the option `bucket` says by now."""
+    """Change the number of buckets of partitions to the current value of the option `bucket`."""
     what = f"{count(details['partitions'], 'partition')} to {count(details['buckets'], 'bucket')}"
     if details["status"] == "dry_run":
         say(f"dry run: would bring {what}, and rewrite {size(details['bytes_before'])}")
@@ -81,7 +81,7 @@ def rescale(details: Mapping[str, Any], _: Any) -> None:
 
 @face("rewrite-file-index", "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")
 def rewrite_file_index(details: Mapping[str, Any], _: Any) -> None:
-    """Give data files the indexes that the table's options ask for now."""
+    """Write the indexes that the table's options require now, for existing data files."""
     failed(details)
     say(_index_line(details))
 

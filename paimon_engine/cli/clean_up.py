@@ -1,4 +1,4 @@
-"""Commands that look after a table's files: verify, remove-orphans."""
+"""Commands on a table's files: verify, remove-orphans."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def add_commands(app: typer.Typer) -> None:
     doing="looking for orphan files",
 )
 def remove_orphans(details: Mapping[str, Any], _: Any) -> None:
-    """Delete old files that nothing names: what jobs that died have left.
+    """Delete old files that nothing names, such as those that killed jobs left.
 
-    Files that changed within the last day stay, unless --older-than says otherwise. Nothing goes where snapshots, tags
-    or branches seem to be missing, as while a table is copied; --confirm-latest-snapshot says that all are visible.
+    Files that changed within the last day stay, unless --older-than is given. Nothing is deleted if snapshots,
+    tags or branches seem to be missing, as while a table is copied; --confirm-latest-snapshot says that all are
+    visible.
     """
     _print_files(details["deleted"])
     say(_line(details))
@@ -68,7 +69,7 @@ def _line(details: Mapping[str, Any]) -> str:
 
 @face("verify", "`paimon-engine verify /lake/db.db/t`", "`paimon-engine verify db.t -w /lake --depth rows --json`")
 def verify(details: Mapping[str, Any], _: Any) -> None:
-    """Check that a table is whole. Nothing is written; the exit code is 1 where something is wrong."""
+    """Check that a table is complete and not damaged. Nothing is written; the exit code is 1 if something is wrong."""
     for problem in details["problems"]:
         say(f"{problem['where']}: {problem['what']}")
     for note in details["notes"]:

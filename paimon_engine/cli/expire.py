@@ -1,4 +1,4 @@
-"""Commands that let old versions go: expire, expire-changelogs."""
+"""Commands that delete old versions: expire, expire-changelogs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_commands(app: typer.Typer) -> None:
     action="expire_snapshots",
 )
 def expire(details: Mapping[str, Any], _: Any) -> None:
-    """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
+    """Delete old snapshots and the files that nothing else needs. Tags keep theirs.
 
     What is not given comes from the table's options.
     """
@@ -54,10 +54,10 @@ def _print_expired(details: Mapping[str, Any]) -> None:
         some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
         hint(f"files kept for {count(len(kept), 'tag')}: {some}")
     if kept := details.get("kept_changelogs"):
-        hint(f"changelogs live on: {_span(kept)}")
+        hint(f"changelogs kept: {_span(kept)}")
     say(_expire_line(details))
     if remaining := details["remaining"]:
-        warn(f"old enough to go, and left for now: {remaining:,}")
+        warn(f"old enough to delete, but left for now: {remaining:,}")
     print_quarantine(details)
     if len(aside := details["quarantines"]) > 1:
         hint(f"one quarantine per round; restore them in this order: {', '.join(aside)}")

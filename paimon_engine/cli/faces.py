@@ -70,7 +70,7 @@ FACES: Final[dict[str, Face]] = {}
 
 
 def face(name: str, *examples: str, action: str | None = None, **more: Any) -> Callable[[Show], Show]:
-    """Makes a function that prints what an action did its face; by default the action is called as the command is."""
+    """Registers the function that prints an action's result as its face; by default both have one name."""
 
     def register(show: Show) -> Show:
         named = action or name.replace("-", "_")
@@ -108,7 +108,7 @@ def _epilog(made: Face) -> str:
 
 
 def _command_placeholder() -> None:
-    """Stands where the function will be that the spec's fields give."""
+    """Placeholder: `ActionCommand.made` builds the real function from the spec's fields."""
 
 
 def _command_class(made: Face) -> type[TyperCommand]:

@@ -1,4 +1,4 @@
-"""Commands that look: read, tables, snapshots, tags, files."""
+"""Commands that only read: read, tables, snapshots, tags, files."""
 
 from __future__ import annotations
 
@@ -166,16 +166,16 @@ def doctor(
     catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether the programs, the store and its clock are as they should be, and the way out where they are not."""
+    """Check the programs, the store and its clock, and say how to correct what is wrong."""
     found = _open("doctor", address or warehouse, storage, catalog).examine(programs=True)
     if as_json:
         print_json([item.to_dict() for item in found])
     else:
         rows = [
-            {"what": item.what, "is": "ok" if item.is_ok else "problem", "found": item.found, "way out": item.way_out}
+            {"what": item.what, "is": "ok" if item.is_ok else "problem", "found": item.found, "what to do": item.remedy}
             for item in found
         ]
-        print_grid(rows, empty="", flexible=("found", "way out"))
+        print_grid(rows, empty="", flexible=("found", "what to do"))
     if not all(item.is_ok for item in found):
         raise typer.Exit(1)
 
@@ -194,7 +194,7 @@ def tables(
         try:
             names = lake.list_tables(database)
         except PaimonError as error:
-            # A directory of another making must not hide the databases beside it.
+            # A directory that is no database must not hide the databases next to it.
             warn(f"left out: {error}")
             continue
         for name in names:

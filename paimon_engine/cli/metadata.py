@@ -1,4 +1,4 @@
-"""Commands on what a table knows of itself: compact-manifests, analyze."""
+"""Commands on a table's metadata: compact-manifests, analyze."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def add_commands(app: typer.Typer) -> None:
 
 @face("compact-manifests", "`paimon-engine compact-manifests /lake/db.db/t --dry-run`", doing="rewriting manifests")
 def compact_manifests(details: Mapping[str, Any], _: Any) -> None:
-    """Rewrite the lists of a table's files to few large ones. No data file is touched."""
+    """Rewrite a table's manifests to few large ones. No data file is touched."""
     before = f"{count(details['manifests_before'], 'manifest')}, {size(details['bytes_before'])}"
     after = f"{count(details['manifests_after'], 'manifest')}, {size(details['bytes_after'])}"
     match details["status"]:
@@ -35,7 +35,7 @@ def compact_manifests(details: Mapping[str, Any], _: Any) -> None:
 
 @face("analyze", "`paimon-engine analyze /lake/db.db/t`", "`paimon-engine analyze db.t -w /lake --columns k,day`")
 def analyze(details: Mapping[str, Any], _: Any) -> None:
-    """Count rows and gather statistics of columns, for query planners."""
+    """Count rows and compute statistics of columns, for query planners."""
     print_grid([_row(name, found) for name, found in details["columns"].items()], empty="no columns were analyzed")
     if details["status"] == "committed":
         say(f"committed snapshot {details['snapshot_id']}: {count(details['rows'], 'row')}, {size(details['bytes'])}")

@@ -1,4 +1,4 @@
-"""What actions did, as lines for people: how it went, what was deleted, what was left."""
+"""What actions did, as lines for people: the status, what was deleted, what was left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS_SHOWN: Final = 20
 
 
 def print_outcome(details: Mapping[str, Any], text: str) -> None:
-    """The line, what was to be deleted by a dry run, and why things were left."""
+    """The line, what a dry run would delete, and why things were left."""
     if details["status"] == "dry_run":
         print_deleted(details.get("deleted", ()))
     say(text)
@@ -54,7 +54,7 @@ def deleted_text(details: Mapping[str, Any]) -> str:
 
 
 def print_deleted(deleted: Sequence[Mapping[str, Any]]) -> None:
-    """The files that go, and why; the first of them if there are many."""
+    """The files to delete, and why; only the first ones if there are many."""
     if not deleted:
         return
     rows = [

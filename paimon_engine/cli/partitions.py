@@ -52,7 +52,7 @@ def expire_partitions(details: Mapping[str, Any], _: Any) -> None:
     arguments=("partitions",),
 )
 def mark_partition_done(details: Mapping[str, Any], spec: Any) -> None:
-    """Notify those who wait that no more rows will come to partitions."""
+    """Notify waiting programs that partitions get no more rows."""
     for path in details["files"]:
         say(f"would write {path}" if spec.dry_run else f"wrote {path}")
     for path in details["reported"]:

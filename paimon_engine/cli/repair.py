@@ -82,10 +82,10 @@ def empty_quarantine(details: Mapping[str, Any], _: Any) -> None:
     "`paimon-engine purge db.t -w /lake --quarantine`",
     action="purge_files",
     doing="purging the table",
-    question="Delete all that {table} is and has been?",
+    question="Delete all rows and all versions of {table}?",
 )
 def purge(details: Mapping[str, Any], _: Any) -> None:
-    """Empty a table: all rows, older snapshots, tags, branches, consumers and files go. Schema and options stay."""
+    """Empty a table: delete all rows, older snapshots, tags, branches, consumers and files. Schema and options stay."""
     kinds = {"snapshot": "snapshots", "tag": "tags", "branch": "branches", "consumer": "consumers"}
     found = {kind: len(details[f"removed_{kinds[kind]}"]) for kind in kinds}
     removed = ", ".join(f"{number:,} {kind if number == 1 else kinds[kind]}" for kind, number in found.items())
@@ -113,7 +113,7 @@ def remove_lost_files(details: Mapping[str, Any], _: Any) -> None:
     doing="looking for manifests",
 )
 def remove_lost_manifests(details: Mapping[str, Any], _: Any) -> None:
-    """Remove missing manifests from the lists. What only they named is lost."""
+    """Remove missing manifests from the lists. The files that only they named are lost."""
     lost = details["removed"]
     rows = f"{details['rows_before']} rows before, {details['rows_after']} after"
     text = f"{words(details)}: removed {count(len(lost), 'manifest')}; {rows}"
@@ -128,10 +128,10 @@ def remove_lost_manifests(details: Mapping[str, Any], _: Any) -> None:
     doing="looking at snapshots",
 )
 def repair_earliest(details: Mapping[str, Any], _: Any) -> None:
-    """Let the table begin behind a gap in its snapshots, or behind a damaged one. Those before it go.
+    """Let the table begin after a gap in its snapshots, or after a damaged one. Those before it are deleted.
 
     A lost snapshot looks the same as one that is not visible, as while a table is copied: so a run says first which
-    one the table would begin with, and goes ahead once --snapshot names it.
+    one the table would begin with, and deletes only if --snapshot names it.
     """
     removed = count(len(details["removed_snapshots"]), "snapshot")
     verb = "would begin" if details["status"] in ("dry_run", "stopped") else "begins"

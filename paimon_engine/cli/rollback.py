@@ -1,4 +1,4 @@
-"""The command rollback, of two actions: what came after goes, or, with --as-latest, nothing is lost."""
+"""The command rollback, of two actions: newer snapshots are deleted, or, with --as-latest, nothing is lost."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def rollback(
         str | None, typer.Option(metavar="TIME", help="To the newest snapshot not younger than this time.")
     ] = None,
     watermark: Annotated[
-        str | None, typer.Option(metavar="MS", help="To the newest snapshot whose watermark is not beyond.")
+        str | None, typer.Option(metavar="MS", help="To the newest snapshot whose watermark is not greater.")
     ] = None,
     as_latest: Annotated[
-        bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot that holds what that one held.")
+        bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot with the content of that one.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: DryRunOption = False,
@@ -54,7 +54,7 @@ def rollback(
     parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make an earlier snapshot, tag or moment the latest. What came after it is deleted."""
+    """Make an earlier snapshot, tag or time the latest state. Newer snapshots are deleted."""
     from paimon_engine.actions.rollback import Rollback
     from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
     from paimon_engine.specs import decode

@@ -20,7 +20,7 @@ from paimon_engine.cli.arguments import Output
 from paimon_engine.cli.terminal import as_json, row_counter, shown, shown_json
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the begin of a formula."""
+"""What begins a formula in a spreadsheet."""
 
 
 def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -40,7 +40,7 @@ def store_rows(
 ) -> int:
     """Writes the rows to a file, or to standard output; gives their number.
 
-    A file appears only when it is whole. Text that a terminal shows has its control characters spelled out.
+    A file appears only when it is complete. Control characters are escaped in text for a terminal.
     """
     style = _Style(output, is_terminal=to is None and sys.stdout.isatty(), escape_formulas=escape_formulas)
     if to is None:
@@ -83,7 +83,7 @@ def _writer(schema: pa.Schema, style: _Style, sink: BinaryIO, stack: ExitStack) 
 
 @dataclass(frozen=True)
 class _Style:
-    """How texts are written: as they are, or so that a terminal or a spreadsheet does nothing but show them."""
+    """How texts are written: unchanged, or so that a terminal or a spreadsheet only shows them."""
 
     output: Output
     is_terminal: bool

@@ -30,10 +30,13 @@ def add_commands(app: typer.Typer) -> None:
 def run(
     job: Annotated[str, typer.Option(metavar="FILE", help="The job's JSON; - is standard input.")],
     result: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the result's JSON goes; else standard output.")
+        Path | None, typer.Option(metavar="FILE", help="File for the result's JSON; standard output by default.")
     ] = None,
     spark: SparkOption = None,
-    guard: Annotated[bool, typer.Option("--guard", help="End when standard input closes: with its starter.")] = False,
+    guard: Annotated[
+        bool,
+        typer.Option("--guard", help="End when standard input closes: with its parent process."),
+    ] = False,
     progress: ProgressOption = ProgressStyle.BAR,
 ) -> None:
     """Carry out a job: an action on a table, as JSON. This is what a scheduler calls."""

@@ -29,7 +29,7 @@ def add_commands(app: typer.Typer) -> None:
     options={"time_retained": "--retain"},
 )
 def tag_create(details: Mapping[str, Any], spec: Any) -> None:
-    """Name a snapshot, so that expiry leaves it alone. Safe to repeat."""
+    """Name a snapshot, so that expiry keeps it. Safe to repeat."""
     print_outcome(details, f"{words(details)}: tag {spec.tag} on snapshot {details['snapshot_id']}")
 
 
@@ -64,10 +64,10 @@ def tag_delete(details: Mapping[str, Any], spec: Any) -> None:
     doing="expiring tags",
 )
 def tag_expire(details: Mapping[str, Any], _: Any) -> None:
-    """Delete tags whose time is over, and the files that only they kept."""
+    """Delete tags whose time to live has ended, and the files that only they kept."""
     expired = list(details["expired"])
     text = f"{words(details)}: {count(len(expired), 'tag')} ({', '.join(expired)}), {deleted_text(details)}"
-    print_outcome(details, text if expired else "no tag's time is over")
+    print_outcome(details, text if expired else "no tag has expired")
 
 
 @face(
@@ -77,7 +77,7 @@ def tag_expire(details: Mapping[str, Any], _: Any) -> None:
     doing="making tags",
 )
 def tag_create_due(details: Mapping[str, Any], _: Any) -> None:
-    """Make the tags that the table's option tag.automatic-creation asks for by now."""
+    """Make the tags that are due by the table's option tag.automatic-creation."""
     made = [f"{name} on snapshot {number}" for name, number in details["created"].items()]
     text = f"{words(details)}: {', '.join(made)}" if made else "no tag is due"
     if dropped := details["deleted_tags"]:

@@ -54,12 +54,12 @@ def say(text: str) -> None:
 
 
 def hint(text: str) -> None:
-    """A line for people, beside the result."""
+    """A line for people, in addition to the result."""
     err.print(Text(_with_escaped_surrogates(text), style="dim"))
 
 
 def warn(text: str) -> None:
-    """A line on what did not go as asked."""
+    """A line about something that was not done as requested."""
     err.print(Text(_with_escaped_surrogates(text), style="yellow"), soft_wrap=True)
 
 
@@ -71,12 +71,12 @@ def print_error(text: str) -> None:
 def print_json(value: Any) -> None:
     """A value as JSON, coloured on a terminal."""
     text = json.dumps(value, default=as_json, ensure_ascii=False)
-    # Half characters and control characters beyond ASCII are no matter for JSON, but for a terminal.
+    # Lone surrogates and control characters beyond ASCII are valid in JSON, but not on a terminal.
     _out().print_json(text, ensure_ascii=not text.isprintable())
 
 
 def as_json(value: Any) -> str:
-    """Text of a value that JSON has no form for."""
+    """Text of a value that JSON has no type for."""
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
@@ -98,7 +98,7 @@ def print_grid(rows: Sequence[Mapping[str, Any]], *, empty: str, flexible: Colle
 
 
 def print_rows(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Rows of a table, as many columns as fit side by side; gives the names of those that do not."""
+    """Rows of a table, as many columns as fit next to each other; returns the names of those that do not."""
     console = _out()
     texts = {name: [_value(row[name]) for row in rows] for name in names}
     widths = {name: max(len(name), *(len(text) for text in column), 0) for name, column in texts.items()}
@@ -156,12 +156,12 @@ def _value(value: Any) -> Text:
 
 
 def shown(text: str) -> str:
-    """The text with control characters spelled out, so that stored bytes cannot steer the terminal."""
+    """The text with control characters escaped, so that stored bytes cannot control the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shown_json(text: str) -> str:
-    """JSON text on one line, whose characters that do not print are spelled out in JSON's own way."""
+    """JSON text on one line, with characters that cannot be printed escaped as JSON escapes them."""
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
@@ -207,7 +207,7 @@ def progress_listener(style: ProgressStyle) -> Iterator[OnProgress | None]:
 
 @contextmanager
 def working(what: str, style: ProgressStyle = ProgressStyle.BAR) -> Iterator[None]:
-    """A sign of life on a terminal, for work that has no steps to count."""
+    """Shows on a terminal that work without countable steps is running."""
     if style is not ProgressStyle.BAR or not err.is_terminal:
         yield
         return

@@ -26,12 +26,12 @@ _SKEW_MAX_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: what was `found`, whether that `is_ok`, and if not the `way_out`."""
+    """One thing that was looked at: what was `found`, whether that `is_ok`, and if not the `remedy`."""
 
     what: str
     is_ok: bool
     found: str
-    way_out: str | None = None
+    remedy: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -44,26 +44,26 @@ def examine_programs() -> list[Finding]:
     try:
         found.append(Finding("pyspark", is_ok=True, found=version("pyspark")))
     except PackageNotFoundError:
-        found.append(Finding("pyspark", is_ok=False, found="not installed", way_out="pip install pyspark"))
+        found.append(Finding("pyspark", is_ok=False, found="not installed", remedy="pip install pyspark"))
     return [*found, _java()]
 
 
 def _java() -> Finding:
-    way_out = f"install a Java runtime of version {_JAVA_MIN} or newer; only work on Spark needs it"
+    remedy = f"install a Java runtime of version {_JAVA_MIN} or newer; only work on Spark needs it"
     program = shutil.which("java")
     if program is None:
-        return Finding("java", is_ok=False, found="not found", way_out=way_out)
+        return Finding("java", is_ok=False, found="not found", remedy=remedy)
     try:
         done = subprocess.run(  # noqa: S603 - the program that the path names
             [program, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return Finding("java", is_ok=False, found=str(error), way_out=way_out)
+        return Finding("java", is_ok=False, found=str(error), remedy=remedy)
     known = re.search(r'version "(\d+)[^"]*"', done.stderr + done.stdout)
     if known is None:
-        return Finding("java", is_ok=False, found="does not say its version", way_out=way_out)
+        return Finding("java", is_ok=False, found="does not say its version", remedy=remedy)
     good = int(known[1]) >= _JAVA_MIN
-    return Finding("java", is_ok=good, found=known[0], way_out=None if good else way_out)
+    return Finding("java", is_ok=good, found=known[0], remedy=None if good else remedy)
 
 
 def examine_store(
@@ -76,8 +76,8 @@ def examine_store(
     try:
         names = list_databases()
     except (PaimonError, OSError) as error:
-        way_out = "check the address, the options and the rights of the connection"
-        return [Finding("store", is_ok=False, found=str(error), way_out=way_out)]
+        remedy = "check the address, the options and the rights of the connection"
+        return [Finding("store", is_ok=False, found=str(error), remedy=remedy)]
     reached = Finding("store", is_ok=True, found=f"{warehouse}: {len(names)} databases")
     if decided_by is not None:
         return [reached, Finding("create-if-absent", is_ok=True, found=f"not needed: {decided_by} decides")]
@@ -86,8 +86,8 @@ def examine_store(
     try:
         return [reached, *_decides(env, path)]
     except PaimonError as error:
-        way_out = "where only tables may be read that is not a problem; else see what the message says"
-        return [reached, Finding("create-if-absent", is_ok=False, found=str(error), way_out=way_out)]
+        remedy = "where only tables may be read that is not a problem; else see what the message says"
+        return [reached, Finding("create-if-absent", is_ok=False, found=str(error), remedy=remedy)]
     finally:
         with suppress(StorageError):
             env.storage.delete([path])
@@ -102,7 +102,7 @@ def _decides(env: Env, path: str) -> list[Finding]:
         "create-if-absent",
         is_ok=made and is_refused,
         found="honoured" if made and is_refused else "ignored",
-        way_out=None
+        remedy=None
         if made and is_refused
         else "use a JDBC catalog with 'lock.enabled' = 'true', a REST catalog, or a store that honours If-None-Match",
     )
@@ -115,6 +115,6 @@ def _decides(env: Env, path: str) -> list[Finding]:
         "clock",
         is_ok=good,
         found=f"the store's clock is {abs(skew_ms) / 1000:.1f} s {'ahead' if skew_ms > 0 else 'behind'}",
-        way_out=None if good else "set both clocks by a time server: clean-ups and expiry go by age",
+        remedy=None if good else "set both clocks by a time server: clean-ups and expiry go by age",
     )
     return [decides, clock]

@@ -52,7 +52,7 @@ class _Draft:
 def altered(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, time_ms: int) -> TableSchema:
     """The schema with the next id after the changes; the very same schema if they change nothing.
 
-    Raises: InvalidArgumentError, UnsupportedError naming the column or option that cannot change so, and the way out.
+    Raises: InvalidArgumentError, UnsupportedError naming the column or option that cannot change so, and what to do.
     """
     next_id = itertools.count(schema.highest_field_id + 1)
     draft = _Draft(schema, next_id, schema.options, has_snapshots)

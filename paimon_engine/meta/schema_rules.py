@@ -51,7 +51,7 @@ _LISTS_OF_COLUMNS: Final = (".sequence-group", ".nested-key", ".nested-sequence-
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Raises InvalidArgumentError or UnsupportedError naming what breaks a rule, and the way out."""
+    """Raises InvalidArgumentError or UnsupportedError naming what breaks a rule, and what to do."""
     _check_texts(schema)
     schema.table_options.check()
     _check_stats_modes(schema.table_options, schema.row_type.names)
@@ -245,8 +245,8 @@ def _check_lists(options: Mapping[str, str]) -> None:
         names = text.rstrip(",").split(",")
         if any(name != name.strip() or not name for name in names):
             plain = ",".join(split_list(text))
-            way_out = f"write '{plain}'" if plain else "name a column, or leave the option out"
-            raise InvalidArgumentError(f"'{key}' = '{text}' has a blank or an empty name in it; {way_out}")
+            remedy = f"write '{plain}'" if plain else "name a column, or leave the option out"
+            raise InvalidArgumentError(f"'{key}' = '{text}' has a blank or an empty name in it; {remedy}")
         if key.endswith("nested-key") and len({*names}) < len(names):
             raise InvalidArgumentError(f"'{key}' = '{text}' names a field twice; name each once")
 

@@ -85,7 +85,7 @@ class RetentionOptions(OptionTexts):
 
     @property
     def changelog_outlives_snapshots(self) -> bool:
-        """Whether one of the limits lets changelogs live on when their snapshots have expired."""
+        """Whether one of the limits keeps changelogs when their snapshots have expired."""
         most, snapshots_most = self.changelog_num_retained_max, self.snapshot_num_retained_max
         return (
             (snapshots_most is not None and (most is None or most > snapshots_most))

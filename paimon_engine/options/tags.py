@@ -52,7 +52,7 @@ class TagOptions(OptionTexts):
 
     @property
     def tag_time_expire_enabled(self) -> bool:
-        """Whether tags go when their time is over."""
+        """Whether tags are deleted when their time to live has ended."""
         return self._bool("tag.time-expire-enabled", default=True)
 
     @property

@@ -1,7 +1,8 @@
-"""Row filters as SQL text for Spark, where Spark decides just as `to_arrow_expression` does.
+"""Row filters as SQL text for Spark, where Spark gives the same result as `to_arrow_expression`.
 
 Text works on a classic session and on Spark Connect alike. Literals have the type of their column, so that Spark
-pushes comparisons down to the files. Numbers compare alike in both but for zeros, which Spark takes for one.
+pushes comparisons down to the files. Numbers are compared in the same way in both, except that 0.0 and -0.0 are equal
+in Spark.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _ZERO_ALIKE = frozenset({("<", True), (">=", True), ("<=", False), (">", False)}
 
 
 def spark_condition(predicate: Predicate, columns: Mapping[str, str]) -> str | None:
-    """The SQL condition of a bound predicate; None if Spark cannot say just that.
+    """The SQL condition of a bound predicate; None if no SQL condition of Spark means exactly that.
 
     `columns` has an expression for each column that conditions may be on.
     """
@@ -50,7 +51,7 @@ def spark_condition(predicate: Predicate, columns: Mapping[str, str]) -> str | N
 def _in(column: str, values: tuple[pa.Scalar | None, ...]) -> str | None:
     known = [value for value in values if value is not None]
     if not known:
-        # Unknown of nulls, and with a null in the list of all.
+        # NULL IN (…) is unknown; with a null in the list every other value is unknown, too.
         return "CAST(NULL AS BOOLEAN)" if values else f"IF({column} IS NULL, CAST(NULL AS BOOLEAN), FALSE)"
     texts = [None if _is_zero(value) else literal(value) for value in known]
     if None in texts:
@@ -105,7 +106,7 @@ _INTEGERS: Mapping[int, str] = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BI
 
 
 def _text(text: str) -> str:
-    """By way of bytes: what an escape means in a SQL text is a setting of the session."""
+    """As bytes, because a setting of the session decides what an escape means in a SQL text."""
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 

@@ -6,7 +6,7 @@ JVM but the pickled tasks and outcomes; tasks read and write files themselves.
 shuffle:
 
 1. `mapInArrow` splits the rows of each source partition and packs those of a group together. A row of the shuffle is
-   such a pack, as bytes: its group, its place in the source (partition, then position), many table rows. So only the
+   such a pack, as bytes: its group, its position in the source (partition, then offset), many table rows. So only the
    first crossing from the JVM turns rows into columns, and Spark sorts few rows.
 2. Repartition by group, sort by group and place within partitions. Spark spills to disk as it needs.
 3. `mapInArrow` opens the packs and runs the function once per group, as a stream. What splitting gave as done, or
@@ -75,10 +75,11 @@ class SparkExecutor:
     """Runs tasks in a Spark session, classic or Connect; `Executor` is the contract.
 
     Workers must be able to import `paimon_engine`: see `session.ship_engine`.
-    `on_done` is called once, when the Spark job has ended: callers who want finer progress send rounds of tasks.
-    A job that Spark itself gives up on (a worker out of memory, a lost cluster) makes every task of the call `Failed`.
-    `native_schemes` are those of paths that Spark's own file systems reach as the engine does: where files of a table
-    need no merge, `Table.to_spark` leaves reading them to Spark. Name `s3` or others there where Spark is set up so.
+    `on_done` is called once, when the Spark job has ended: callers who want finer progress call `map` with a part of
+    the tasks at a time. A job that Spark itself gives up on (a worker out of memory, a lost cluster) makes every task
+    of the call `Failed`. `native_schemes` are those of paths that Spark's own file systems reach as the engine does:
+    where files of a table need no merge, `Table.to_spark` leaves reading them to Spark. Name `s3` or others there where
+    Spark is set up so.
     """
 
     def __init__(
@@ -182,7 +183,7 @@ def _run_task(run: Callable[[Env, T], R], task: bytes, config: EnvConfig) -> R:
 
 
 class _TasksRead:
-    """The rows of tasks in the place of their numbers."""
+    """Replaces the numbers of tasks by the tasks' rows."""
 
     def __init__(
         self, read: Callable[[Env, T], Iterator[pa.RecordBatch]], tasks: Sequence[bytes], config: EnvConfig
@@ -293,13 +294,13 @@ def check_reachable(config: EnvConfig) -> None:
     """Raises UnsupportedError if Spark's workers cannot see a store."""
     if config.address.startswith("memory:"):
         raise UnsupportedError(
-            f"{config.address} lives in the memory of one process, which Spark's workers cannot see; "
+            f"{config.address} is in the memory of one process, which Spark's workers cannot read; "
             "use LocalExecutor, or keep the table on a disk or in an object store"
         )
 
 
 def _default_parallelism(session: SparkSession) -> int:
-    """From the master's address if that has it, else from how Spark cuts a range when left to itself."""
+    """From the master's address if that has it, else the number of partitions that Spark makes of a range."""
     local = re.fullmatch(r"local\[(\d+)\]", session.conf.get("spark.master", None) or "")
     if local:
         return int(local[1])

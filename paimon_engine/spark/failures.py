@@ -49,8 +49,8 @@ def spark_calls(what: str) -> Iterator[None]:
             raise NotFoundError(
                 f"{what}, as a file that it reads is missing; {_KEEP}. Spark says: {missing[0]}"
             ) from error
-        way_out = _SHIP if _LACKS_ENGINE in text else ""
-        raise SparkError(f"{what}{way_out}: {_without_java_stack(text)}") from error
+        remedy = _SHIP if _LACKS_ENGINE in text else ""
+        raise SparkError(f"{what}{remedy}: {_without_java_stack(text)}") from error
 
 
 def _without_java_stack(message: str) -> str:

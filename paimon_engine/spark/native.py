@@ -1,11 +1,11 @@
-"""Files whose rows Spark's own Parquet reader reads to the very same values.
+"""Files that Spark's own Parquet reader reads with exactly the same values.
 
-Spark prunes columns and skips row groups in the JVM, several times as fast as rows come out of a Python task. It may do
+Spark prunes columns and skips row groups in the JVM, several times as fast as a Python task can return rows. It may do
 so with a file if
 
 1. the file needs no merge, nothing of it is deleted, and it has no delete records;
-2. its columns are of today's types, and of types that Spark reads as Arrow does, which are all but TIME;
-3. names differ by more than case, which Spark does not look at;
+2. its columns have the table's current types, which Spark reads as Arrow does; this is so for all types but TIME;
+3. no two names differ only in case, which Spark ignores;
 4. no default values replace its nulls, and it has the values of keys, and of partition columns, unless Spark gets them
    otherwise (`partition_columns`);
 5. it has no NaN. The ranges of row groups of files written through Arrow leave NaN out, and Spark trusts them: with a
@@ -151,7 +151,7 @@ class _Origin(Enum):
 
 
 class _Judge:
-    """Says which files of a table Spark reads, and what it knows of their partition columns."""
+    """Decides which files of a table Spark reads, and where it gets their partition columns from."""
 
     def __init__(self, table: TableHandle, columns: Sequence[DataField], schemes: Collection[str]) -> None:
         self._table = table
@@ -164,12 +164,12 @@ class _Judge:
         names, schema = [column.name for column in columns], table.schema
         self._floats = [column.name for column in columns if is_float(column)]
         self._partition = [name for name in names if name in schema.partition_keys]
-        # Java 0.9 may lose keys beside rows of sequence groups. They are still in front of them.
+        # Java 0.9 may write null into the key columns next to rows of sequence groups. Its `_KEY_` columns are right.
         may_lose_keys = schema.table_options.merge_engine == "partial-update"
         self._keys = [name for name in names if may_lose_keys and name in schema.trimmed_primary_keys]
 
     def section(self, split: Split, section: Section) -> list[tuple[str, tuple[str | None, ...]]] | None:
-        """Paths of the section's files and their columns; None if Spark cannot read them all as they are."""
+        """Paths of the section's files and their columns; None if Spark cannot read all of them directly."""
         if len(section) > 1:
             return None
         found = []
@@ -228,7 +228,7 @@ class _Judge:
         return (self._root if origin is _Origin.DIRECTORIES else None), {}
 
     def _names_in(self, schema: TableSchema) -> tuple[str | None, ...] | None:
-        """The names of the columns in files of a schema; None if they are not there as they are."""
+        """The names of the columns in files of a schema; None if a column is missing there or was changed."""
         system = [SEQUENCE_NUMBER, VALUE_KIND, *(KEY_PREFIX + name for name in schema.trimmed_primary_keys)]
         if _has_twins(schema.row_type, system if schema.primary_keys else ()):
             return None
@@ -249,7 +249,7 @@ class _Judge:
         if bucket not in self._directories:
             self._directories[bucket] = bucket_path(self._table, *bucket)
         path = f"{data_file_at(self._table, self._directories[bucket], file)[1]}/{file.name}"
-        # Spark takes some signs for wildcards, and files with such names for hidden.
+        # Spark treats some characters as wildcards, and files with some names as hidden.
         if _GLOB_SIGNS & set(path) or file.name.startswith(("_", ".")):
             return None
         address = _address(path)
@@ -257,7 +257,7 @@ class _Judge:
 
 
 def _address(path: str) -> str:
-    """A path as Spark takes it, with a scheme."""
+    """A path in Spark's form, with a scheme."""
     return path if "://" in path else f"file://{os.path.abspath(path)}"
 
 

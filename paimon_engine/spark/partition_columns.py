@@ -1,10 +1,10 @@
-"""Partition columns as Spark knows them before it opens a file, so that a user's filter on them drops files.
+"""Partition columns that Spark gets before it opens a file, so that a user's filter on them drops files.
 
 By path: Spark's own discovery takes the values from the names of directories, for as many partitions as there are. It
 gets the columns' types, and is used only where it finds the very value of the manifest: texts, booleans, whole
 numbers and dates, which are in names as days since 1970 where the table says `partition.legacy-name`.
 
-As literals: a DataFrame per partition, with which Spark's optimizer drops those that a filter rules out. For the
+As literals: a DataFrame per partition, so that Spark's optimizer drops those that a filter excludes. For the
 others, such as nulls and blank texts, which share a directory, and timestamps; and for rows that tasks of the engine
 read. Each costs Spark some milliseconds, so there are few at most.
 """
@@ -34,7 +34,7 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import AtomicType, DataField, TypeRoot
 
 _SPARK_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-"""Name of a directory that Spark takes for null."""
+"""Name of a directory that means null to Spark."""
 
 _IN_NAMES: Final[Mapping[TypeRoot, SparkType]] = {
     TypeRoot.CHAR: StringType(),
@@ -77,7 +77,7 @@ def _is_in_days(table: TableHandle, field: DataField) -> bool:
 
 
 def discovered_fields(table: TableHandle, columns: Collection[str]) -> list[StructField]:
-    """All partition columns as Spark is to take them from names of directories; those not asked for as texts."""
+    """All partition columns, for Spark to read from names of directories; those that are not needed as texts."""
     found = []
     for field in table.schema.partition_type.fields:
         kind = _type_in_name(table, field) if field.name in columns else None
@@ -98,7 +98,7 @@ def discovered_columns(table: TableHandle, columns: Collection[str]) -> dict[str
 def literals(table: TableHandle, partition: bytes, columns: Sequence[str]) -> dict[str, str]:
     """SQL texts of the partition's values of the partition columns among these; without those that have none.
 
-    Spark takes each for nullable, as it takes columns of files; its optimizer sees through that.
+    Each is nullable for Spark, like columns of files; its optimizer still finds the constant.
     """
     found = {}
     for name, value in partition_values(table.schema, partition, columns).items():

@@ -42,7 +42,7 @@ _APART_MIN, _APART_MAX = 16, 64
 _REFUSED = "Spark makes no DataFrame of the table"
 _LOOK_UPS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _SETTING = threading.Lock()
-"""Held while a setting of a session is another one than its user's."""
+"""Acquired while a setting of a session is temporarily another one than its user's."""
 
 _PARQUET_OPTIONS = {
     # Missing and broken files are errors, also if the session ignores them.
@@ -91,13 +91,13 @@ def _frame(executor: SparkExecutor, plan: ReadPlan, view: RowView | None) -> Dat
         return session.createDataFrame([], taken)
     joined = frames[0]
     for frame in frames[1:]:
-        # By place: names may differ by case only.
+        # By position: names may differ in case only.
         joined = joined.union(frame)
     return joined
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    """As Spark takes columns of files: NOT NULL would come and go with how files are read."""
+    """Nullable, as Spark makes columns of files: else NOT NULL would depend on how files are read."""
     types = [replace_leaves(field.type, lambda leaf: leaf, nullable=True) for field in schema]
     return pa.schema([pa.field(field.name, kind) for field, kind in zip(schema, types, strict=True)])
 
@@ -171,7 +171,7 @@ def _task_frames(
     # Rows of `$binlog` hold lists of what columns hold.
     names = [] if read.view is not None and read.view.in_lists else schema.names
     has_literals = any(name in table.schema.partition_keys for name in names)
-    # Columns whose names differ by case only cannot be named.
+    # Columns whose names differ in case only cannot be named.
     has_literals = has_literals and len({name.lower() for name in names}) == len(names)
     is_apart = has_literals and len(partitions) <= min(max(target, _APART_MIN), _APART_MAX)
     groups: dict[bytes | None, list[ReadUnit]] = defaultdict(list)

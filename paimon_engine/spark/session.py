@@ -1,7 +1,7 @@
 """Spark sessions: an embedded local one, or a connection to a Spark Connect server.
 
-An embedded session keeps everything temporary in one directory that goes when the session stops: no `metastore_db`,
-`spark-warehouse` or `derby.log` appears where the program was started.
+An embedded session keeps everything temporary in one directory that is deleted when the session stops: no
+`metastore_db`, `spark-warehouse` or `derby.log` appears where the program was started.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _JAVA_MIN = 17
 _JAVA_OPTIONS = (
     # Measured on 2 cores against the default collector: rows pass the JVM 1.3 to 1.9 times as fast.
     "-XX:+UseSerialGC",
-    # Else the JVM leaves a file in /tmp/hsperfdata_<user>.
+    # Without this the JVM leaves a file in /tmp/hsperfdata_<user>.
     "-XX:-UsePerfData",
 )
 _QUICK_START = "-XX:TieredStopAtLevel=1"
@@ -40,7 +40,7 @@ _QUICK_START = "-XX:TieredStopAtLevel=1"
 clock; but rows that pass the JVM (DataFrames, shuffles) take twice as long."""
 
 _START: Mapping[str, str | None] = {
-    # Else workers run the `python3` that is on the PATH, which may lack the packages.
+    # Without this workers run the `python3` that is on the PATH, which may lack the packages.
     "PYSPARK_PYTHON": sys.executable,
     "PYSPARK_DRIVER_PYTHON": sys.executable,
     "SPARK_LOCAL_IP": "127.0.0.1",
@@ -50,7 +50,7 @@ _START: Mapping[str, str | None] = {
 """Read by Spark only while it starts."""
 
 _NO_CONNECTION: Mapping[str, str | None] = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
-"""With either of these, also one left by an earlier connection, pyspark takes every session for a connection."""
+"""If one of these is set, even by an earlier connection, pyspark treats every session as a connection."""
 
 _LOG4J = """\
 rootLogger.level = error
@@ -75,10 +75,10 @@ def local_session(
 ) -> Iterator[SparkSession]:
     """An embedded Spark for the length of a `with` block, on `cores` cores (all by default).
 
-    `memory` is the heap of the JVM; the Python tasks use memory of their own beside it. `quick_start` suits work
-    that only maps tasks over files, such as compaction; DataFrames become slower by it. `config` adds to or replaces
+    `memory` is the heap of the JVM; the Python tasks use memory of their own in addition. `quick_start` is for
+    work that only maps tasks over files, such as compaction; it makes DataFrames slower. `config` adds to or replaces
     Spark settings. Tasks see the modules that this process can import now, and its environment.
-    pyspark itself cannot use an embedded session and a connection to a server side by side in one process.
+    pyspark itself cannot use an embedded session and a connection to a server in one process.
     Raises: UnsupportedError if Java or Spark is missing or does not fit; InvalidArgumentError if this process already
     runs Spark.
     """
@@ -127,7 +127,7 @@ def _started(
 def connect_session(url: str, *, ship: bool = True) -> SparkSession:
     """A session on a Spark Connect server (`sc://host:port/;token=…`), to be stopped by the caller.
 
-    `ship` sends this engine's code along; switch it off where the workers have it installed.
+    `ship` sends this engine's code along; set it to False if the workers have it installed.
 
     Raises: InvalidArgumentError for another address, or if the server refuses us; SparkError within 15 s if nothing
     answers there.
@@ -151,9 +151,9 @@ def connect_session(url: str, *, ship: bool = True) -> SparkSession:
 
 
 def ship_engine(session: SparkSession) -> None:
-    """Send the code of `paimon_engine` to the workers of a session, for the length of that session; may be repeated.
+    """Send the code of `paimon_engine` to the workers of a session, until that session ends; may be repeated.
 
-    Not needed for `local_session`. Compiled packages cannot travel this way: pyarrow and numpy, and fsspec with the
+    Not needed for `local_session`. Compiled packages cannot be sent this way: pyarrow and numpy, and fsspec with the
     file system in use, must be installed where the workers run.
 
     Raises: SparkError.
@@ -270,7 +270,7 @@ def warm_up(folder: Path) -> Path:
 
 
 def _settings(directory: Path, memory: str, java_options: Sequence[str]) -> dict[str, str]:
-    """The settings of an embedded session whose files all live in `directory`."""
+    """The settings of an embedded session that keeps all its files in `directory`."""
     log4j = directory / "log4j2.properties"
     log4j.write_text(_LOG4J, encoding="utf-8")
     all_options = [
@@ -301,14 +301,14 @@ def _settings(directory: Path, memory: str, java_options: Sequence[str]) -> dict
 
 
 def _quoted(option: str) -> str:
-    """One option as Spark's own parser reads it back; a path may hold spaces."""
+    """One option as Spark's own parser reads it back; a path may contain spaces."""
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 @contextlib.contextmanager
 def _environment(changes: Mapping[str, str | None]) -> Iterator[None]:
-    """Environment variables for the length of a `with` block, None to unset; the old ones come back afterwards."""
+    """Environment variables for the length of a `with` block, None to unset; the end sets the old values again."""
     before = {name: os.environ.get(name) for name in changes}
     _set_environment(changes)
     try:
@@ -338,7 +338,7 @@ def _stop(session: SparkSession, timeout_s: float) -> None:
         with spark_calls("the session did not stop"):
             session.stop()
     except SparkError:
-        # The JVM has died. The second time pyspark only lets go of it, without which it would start no other.
+        # The JVM has died. The second call only makes pyspark forget it; otherwise pyspark would start no other.
         context.stop()
     # pyspark has no public way to end its JVM.
     gateway = SparkContext._gateway  # noqa: SLF001

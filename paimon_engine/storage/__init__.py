@@ -1,4 +1,4 @@
-"""Where bytes live: the `Storage` protocol, and `storage_for`, which picks an implementation by address."""
+"""Where bytes are stored: the `Storage` protocol, and `storage_for`, which picks an implementation by address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 EXTERNAL_ALLOWED: Final = "external-paths.allowed"
 EXTERNAL_DELETABLE: Final = "external-paths.deletable"
 REPORTS_ALLOWED: Final = "report-urls.allowed"
-"""Storage options that are for the engine, not for the file system: what may be touched outside of tables."""
+"""Storage options that are for the engine, not for the file system: what may be read or deleted outside of tables."""
 
 
 def storage_for(address: str, options: Mapping[str, str]) -> Storage:

@@ -1,6 +1,6 @@
-"""Storage: the only interface to where bytes live.
+"""Storage: the only interface to stored bytes.
 
-A table is a set of immutable files, so very little is asked of a store: whole new files, *create if absent* for the
+A table is a set of immutable files, so a store has to offer very little: whole new files, *create if absent* for the
 few names that decide races (snapshots, schemas, tags), listing, and deletion.
 """
 
@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol
 class FileInfo:
     """One file or directory.
 
-    `path` starts with the very text that was asked for, so it can be compared and passed back as it is.
+    `path` starts with exactly the text of the call, so it can be compared and passed back unchanged.
     Object stores have no directories: there a directory is a shared prefix, with `size_bytes` and `modified_ms` 0.
     """
 
@@ -63,15 +63,15 @@ class Storage(Protocol):
     def create(self, path: str, data: bytes) -> bool:
         """Create the file if it is absent: True if this call did, False if the name was taken.
 
-        Atomic: of several callers at most one gets True, and readers see all of `data` or no file, also when the
-        process or the machine dies half-way. Only callers with the very same bytes may all get True: an object store's
-        client repeats lost requests by itself, and cannot tell its own first try from an equal file.
+        Atomic: of several callers at most one gets True, and readers see all of `data` or no file, also if the
+        process or the machine dies in between. Only callers with exactly the same bytes may all get True: an object
+        store's client repeats lost requests by itself, and cannot distinguish its own first try from an equal file.
         Raises: OutcomeUnknownError if the answer was lost, UnsupportedError if the store cannot do this.
         """
         ...
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Write the file whether or not it exists; readers see the old bytes or the new ones, never half.
+        """Write the file whether or not it exists; readers see the old bytes or the new ones, never a mix.
 
         The last writer wins, so this is for hints only.
         """
@@ -90,11 +90,11 @@ class Storage(Protocol):
         ...
 
     def walk(self, prefix: str) -> Iterator[FileInfo]:
-        """All files below a directory, at any depth, in no promised order; none if it is absent."""
+        """All files below a directory, at any depth, in any order; none if it is absent."""
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete files; missing ones are fine, so it may be repeated. Never deletes a directory."""
+        """Delete files; missing ones are no error, so it may be repeated. Never deletes a directory."""
         ...
 
     def delete_dir(self, path: str) -> None:
@@ -102,7 +102,7 @@ class Storage(Protocol):
         ...
 
     def make_dir(self, path: str) -> None:
-        """Make a directory, parents included; one that is there is fine. Nothing where directories are prefixes."""
+        """Make a directory, parents included; it may exist already. Does nothing where directories are prefixes."""
         ...
 
     def rename_dir(self, source: str, target: str) -> None:
@@ -113,5 +113,5 @@ class Storage(Protocol):
         ...
 
     def delete_tree(self, path: str) -> None:
-        """Delete a directory and everything below it; absent is fine."""
+        """Delete a directory and everything below it; it may be absent."""
         ...

@@ -1,7 +1,7 @@
 """A store from which one table deletes its own files only.
 
 Tables come from others, symbolic links included: a bucket's directory may be a link to a user's home. Reading through
-a link is what people make links for; deleting through one is always refused.
+a link is allowed, since links are made for that; deleting through one is always refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paimon_engine.storage.locations import is_local, leads_out
 
 @dataclass(frozen=True)
 class FencedStorage:
-    """`Storage` over another one, which deletes below `root` only: neither beside it nor through links out of it."""
+    """`Storage` over another one that deletes below `root` only: not next to it, and not through links out of it."""
 
     inner: Storage
     root: str
@@ -42,13 +42,13 @@ class FencedStorage:
         begin = f"{self.root}/"
         for path in paths:
             if not path.startswith(begin) or any(part in (".", "..") for part in path[len(begin) :].split("/")):
-                raise StorageError(f"{path[:200]!r} is not deleted: it lies outside the table {self.root}")
-        # Files of one directory are in it together.
+                raise StorageError(f"{path[:200]!r} is not deleted: it is outside the table {self.root}")
+        # All files of one directory give the same answer.
         for directory in {path.rpartition("/")[0] for path in paths}:
             if leads_out(f"{directory}/.", self.root):
                 raise StorageError(
                     f"{directory} is a symbolic link, or below one, that leads out of the table {self.root}: "
-                    "nothing is deleted there; put the directory itself in the link's place, or delete by hand"
+                    "nothing is deleted there; replace the link by the directory itself, or delete by hand"
                 )
 
     def read(self, path: str) -> bytes:
@@ -88,5 +88,5 @@ def fenced(storage: Storage, root: str) -> Storage:
 
 
 def unfenced(storage: Storage) -> Storage:
-    """The storage without its fence, for files whose place was checked in another way."""
+    """The storage without its fence, for files whose location was checked in another way."""
     return storage.inner if isinstance(storage, FencedStorage) else storage

@@ -1,7 +1,7 @@
 """Any store that fsspec has a file system for: S3, Google Cloud Storage, Azure, HDFS and so on.
 
 Reading works everywhere. Writing needs create-if-absent in one request, which the object stores in
-`create.CONDITIONAL_PUT` offer; elsewhere `create` and `overwrite` say that they cannot.
+`create.CONDITIONAL_PUT` offer; elsewhere `create` and `overwrite` raise an error that says so.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class FsspecStorage:
     """`Storage` over an fsspec file system of one scheme, with all its caches off."""
 
     def __init__(self, file_system: Any, scheme: str, *, is_locked: bool = False, decides_races: bool = True) -> None:
-        """`is_locked` promises that callers hold a lock while they create, see `LockedStorage`.
+        """With `is_locked` callers hold a lock while they create, see `LockedStorage`.
 
-        Without `decides_races` another service does, and the store is not asked whether it could.
+        Without `decides_races` another service decides them, and the store is not tested for it.
         """
         self._fs = file_system
         self._scheme = scheme
@@ -66,11 +66,11 @@ class FsspecStorage:
         self._absence = AbsenceProbe(self._try_create, self.read) if decides_races and not is_locked else None
 
     def under_lock(self) -> FsspecStorage:
-        """The same store for callers that hold a lock while they create, so that it need not decide races itself."""
+        """The same store for callers that hold a lock while they create, so it does not have to decide races."""
         return FsspecStorage(self._fs, self._scheme, is_locked=True)
 
     def beside_server(self) -> FsspecStorage:
-        """The same store for tables of a server that makes what decides a race."""
+        """The same store for tables of a server that creates the files that decide a race."""
         return FsspecStorage(self._fs, self._scheme, is_locked=self._is_locked, decides_races=False)
 
     @classmethod
@@ -80,7 +80,7 @@ class FsspecStorage:
         Raises: UnsupportedError if no file system is installed for the scheme.
         """
         try:
-            # Listings change behind our back: other writers are the normal case.
+            # Listings must not be cached: other writers change them at any time.
             file_system = fsspec.filesystem(scheme, **_arguments(options), use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise UnsupportedError(f"No file system for {scheme}:// is installed here: {error}") from shown_cause(error)
@@ -149,7 +149,7 @@ class FsspecStorage:
             if self._is_object_store:
                 self._fs.pipe_file(native, data)
                 return
-            # Readers must not see an incomplete file, and a process that dies half-way must not leave one.
+            # Readers must not see an incomplete file, and a process that dies in between must not leave one.
             parent, _, name = native.rpartition("/")
             temporary = f"{parent}/.{name}.{uuid.uuid4()}.tmp"
             self._fs.makedirs(parent, exist_ok=True)
@@ -185,7 +185,7 @@ class FsspecStorage:
         return (info for info in _below(prefix, native, entries) if not info.is_dir)
 
     def delete(self, paths: Sequence[str]) -> None:
-        # One request per file: the bulk call of fsspec takes paths for patterns and may hit other files.
+        # One request per file: the bulk call of fsspec treats paths as patterns and may delete other files.
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="paimon-delete") as pool:
             for _ in pool.map(self._delete, dict.fromkeys(paths)):
                 pass
@@ -271,7 +271,7 @@ class _Upload(io.BufferedIOBase):
 
     def write(self, data: object) -> int:
         with _mapped(self._path):
-            # Arrow hands over buffers that fsspec does not know as bytes.
+            # Arrow passes buffers, which fsspec does not accept as bytes.
             return int(self._upload.write(memoryview(cast("bytes", data)).cast("B")))
 
     def tell(self) -> int:

@@ -1,4 +1,4 @@
-"""A store that a server lends: its credentials are renewed in time, and what the server keeps is not made here."""
+"""A store with credentials from a server: they are renewed in time. Files that the server keeps are not made here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAFE_TIME_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A storage that works until `expires_ms`, epoch milliseconds; for ever if that is None."""
+    """A storage that works until `expires_ms`, epoch milliseconds; without an end if that is None."""
 
     storage: Storage
     expires_ms: int | None = None
@@ -59,7 +59,9 @@ class LeasedStorage:
 
     def create(self, path: str, data: bytes) -> bool:
         if self._is_kept(path):
-            raise UnsupportedError(f"{path}: the REST catalog makes this file, and this change is not asked of it yet")
+            raise UnsupportedError(
+                f"{path}: the REST catalog creates this file, and this change cannot be requested yet"
+            )
         return self._now.create(path, data)
 
     def overwrite(self, path: str, data: bytes) -> None:

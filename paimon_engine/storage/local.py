@@ -25,7 +25,7 @@ from paimon_engine.storage.create import Publish, publish
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _BUFFER_BYTES = 1 << 16
-"""What is longer goes to the system without another copy: writers of data files gather more themselves."""
+"""Longer writes are not copied into a buffer: writers of data files collect larger blocks themselves."""
 
 
 class LocalStorage:
@@ -54,7 +54,7 @@ class LocalStorage:
             try:
                 created = self._publish(temporary, local)
             finally:
-                # The file may be there by now: a second name that cannot be removed must not pass for a failure.
+                # The file may be there by now: a second name that cannot be removed must not look like a failure.
                 with contextlib.suppress(OSError):
                     _remove(temporary)
             if created:
@@ -95,7 +95,7 @@ class LocalStorage:
                 _remove(_local(path))
 
     def delete_dir(self, path: str) -> None:
-        # Not empty, absent, or not ours to remove: all mean that the directory stays, which is what was asked.
+        # Not empty, absent, or no permission: in each case the directory stays, as the contract says.
         with contextlib.suppress(OSError):
             os.rmdir(_local(path))
 
@@ -175,7 +175,7 @@ def _local(path: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(f"{path[:200]!r} contains bytes that are not characters") from error
     if "\0" in path:
-        raise InvalidArgumentError(f"{path[:200]!r} holds a NUL; no file is called so")
+        raise InvalidArgumentError(f"{path[:200]!r} contains a NUL character, which no file name may")
     return os.path.abspath(path)
 
 
@@ -191,13 +191,13 @@ def _children(prefix: str) -> Iterator[FileInfo]:
         return
     with entries:
         for entry in entries:
-            # A file may go between the listing and the look at it; then it is simply not there.
+            # A file may be deleted between the listing and its `stat`; then it is left out.
             with contextlib.suppress(FileNotFoundError):
                 yield _info(f"{prefix}/{entry.name}", entry.stat())
 
 
 def _write_temporary(local: str, data: bytes) -> str:
-    """Write complete, flushed bytes beside `local` and return the name; hidden, so that it is not taken for a file."""
+    """Write complete, flushed bytes next to `local`; returns the name, which is hidden from listings."""
     directory, name = os.path.split(local)
     os.makedirs(directory, exist_ok=True)
     temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")

@@ -1,4 +1,4 @@
-"""Which locations a path leads to: what belongs to a directory, and what only looks as if it did.
+"""Which location a path leads to: whether it is in a directory, or only looks so.
 
 Tables come from others. Paths inside a table are made of names that were checked, so that only two ways lead out: a
 symbolic link on a local disk, and the full path that a manifest gives for a file outside the table.
@@ -14,7 +14,7 @@ _LOCAL_SCHEME: Final = "file:"
 
 
 def normal_path(path: str) -> str | None:
-    """The path as it is compared: local ones absolute and without their scheme; None if it names no one place.
+    """The path as it is compared: local ones absolute and without their scheme; None if it is ambiguous.
 
     That is so for relative paths, and for paths with `.`, `..`, empty parts or characters that cannot be printed.
     """
@@ -35,7 +35,7 @@ def normal_path(path: str) -> str | None:
 
 
 def is_below(path: str, directories: Collection[str]) -> bool:
-    """Whether the path lies below one of the directories, by its text."""
+    """Whether the path is below one of the directories, by its text."""
     found = normal_path(path)
     locations = (normal_path(directory) for directory in directories)
     return found is not None and any(
@@ -44,9 +44,9 @@ def is_below(path: str, directories: Collection[str]) -> bool:
 
 
 def leads_out(path: str, root: str) -> bool:
-    """Whether a path below the directory `root` really lies elsewhere, because of a symbolic link on a local disk.
+    """Whether a path below the directory `root` leads to a location outside of it, by a symbolic link on a local disk.
 
-    The last part of the path is not followed: a link itself belongs to the directory that it lies in.
+    The last part of the path is not followed: a link itself belongs to the directory that contains it.
     """
     location, home = _local(path), _local(root)
     if location is None or home is None:

@@ -1,6 +1,7 @@
 """A store whose files are created under a lock, for stores that cannot decide a race by themselves.
 
-Everything else passes through. The lock is held while one file is created, which decides snapshots, schemas and tags.
+All other calls are passed on. The lock is held while one file is created: snapshots, schemas and tags are decided by
+that.
 
 Source: `RenamingSnapshotCommit` of the Java library, which holds the same lock while it renames a snapshot.
 """
@@ -19,14 +20,14 @@ logger = logging.getLogger(__name__)
 
 
 class Lock(Protocol):
-    """A lock that everybody who writes to a table takes."""
+    """A lock that every writer of a table acquires."""
 
     def acquire(self) -> None:
         """Waits for the lock. Raises: ConflictError if it takes too long; StorageError."""
         ...
 
     def release(self) -> bool:
-        """Gives the lock back; False if it was no longer ours, because it had expired. Raises: StorageError."""
+        """Releases the lock; False if it had expired and was no longer ours. Raises: StorageError."""
         ...
 
 
@@ -50,7 +51,7 @@ class LockedStorage:
         finally:
             was_ours = _released(lock)
         if created and not was_ours:
-            # A process that took the lock meanwhile may have replaced the file: the caller has to look.
+            # A process that got the lock meanwhile may have replaced the file: the caller has to check.
             raise OutcomeUnknownError(f"{path}: the lock was lost while the file was created")
         return created
 
@@ -99,6 +100,6 @@ def _released(lock: Lock) -> bool:
     try:
         return lock.release()
     except StorageError as error:
-        # It expires by itself; what was done under it counts for more than how it was given back.
-        logger.warning("a lock could not be given back and has to expire: %s", error)
+        # It expires by itself; the result of the work is more important than an error of the release.
+        logger.warning("a lock could not be released and has to expire: %s", error)
         return False

@@ -1,7 +1,7 @@
-"""Files in memory: for tests of whole tables without a disk, and for trying things out.
+"""Files in memory: for tests of whole tables without a disk, and for experiments.
 
 Every `MemoryStorage()` is separate from all others. `MemoryStorage.named(name)` gives the one of that name in this
-process, which is also what the address `memory://name/…` means. It never crosses into another process.
+process, which is also what the address `memory://name/…` means. Other processes cannot see it.
 """
 
 from __future__ import annotations

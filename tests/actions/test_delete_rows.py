@@ -178,7 +178,7 @@ def test_rows_that_java_deleted_count_although_it_did_not_say_how_many(
     oracle.assert_sound(table.path)
 
 
-def test_tables_that_cannot_are_refused_with_the_way_out(tmp_path: Path):
+def test_tables_that_cannot_are_refused_with_a_remedy(tmp_path: Path):
     catalog = Catalog(str(tmp_path))
     plain = catalog.create_table("db.plain", schema=SCHEMA)
     keyed_schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])

@@ -129,14 +129,14 @@ def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[i
     second.numbers = itertools.count(1 << 25)  # type: ignore[assignment]
     second.inner = first.inner
     second.through(first.inner)
-    way_out = None
+    remedy = None
     storage = _Held(first.inner, at, lambda: _tried(DEEDS[other], second))
     try:
         DEEDS[one](first.through(storage))
     except PaimonError as error:
         # It may find out that others were there before; it deletes less then, and the next one finishes it.
-        if way_out := re.search(r"repair_earliest_snapshot\(snapshot=(\d+)\)", str(error)):
-            second.table().repair_earliest_snapshot(snapshot=int(way_out[1]))
+        if remedy := re.search(r"repair_earliest_snapshot\(snapshot=(\d+)\)", str(error)):
+            second.table().repair_earliest_snapshot(snapshot=int(remedy[1]))
             _tried(DEEDS[one], second)
         second.table().delete_tag("nobody")
     if at is None:
@@ -153,7 +153,7 @@ def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[i
         assert found.status in ("deleted", "noop"), found
         second.table().to_arrow()
     # Copies that were deleted again belong to no known version: orphan removal finds their files.
-    return storage.calls, set() if way_out else _unneeded(first)
+    return storage.calls, set() if remedy else _unneeded(first)
 
 
 def _unneeded(world: World) -> set[str]:

@@ -358,7 +358,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_files_that_a_quarantine_holds_too_are_named_with_the_way_out(history: History, dry_run: bool) -> None:
+def test_files_that_a_quarantine_holds_too_are_named_with_a_remedy(history: History, dry_run: bool) -> None:
     dead = sorted(litter(history))
     aside = remove(history, quarantine=True)
     for path in dead[:2]:  # as a restore leaves them that died between copy and deletion

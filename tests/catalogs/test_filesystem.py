@@ -94,7 +94,7 @@ def test_the_warehouse_may_be_an_option(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["hive", "Hive", "dlf", "glue"])
-def test_catalogs_that_are_not_spoken_are_refused_with_a_way_out(kind: str):
+def test_catalogs_that_are_not_spoken_are_refused_with_a_remedy(kind: str):
     with pytest.raises(UnsupportedError, match=rf"'metastore' = '{kind.lower()}' is not supported.*open_table\(path\)"):
         Catalog("/lake", options={"metastore": kind, "uri": "thrift://h:9083", "hive-conf-dir": "/etc"})
 

@@ -23,7 +23,7 @@ def test_a_sound_place_is_told_and_nothing_is_left(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_takes_no_files_is_a_problem_with_a_way_out(tmp_path: Path):
+def test_a_place_that_takes_no_files_is_a_problem_with_a_remedy(tmp_path: Path):
     if os.geteuid() == 0:
         (tmp_path / "lake").write_text("a file, no directory")
     else:
@@ -32,7 +32,7 @@ def test_a_place_that_takes_no_files_is_a_problem_with_a_way_out(tmp_path: Path)
     problems = [item for item in Catalog(str(tmp_path / "lake")).examine() if not item.is_ok]
 
     assert problems
-    assert all(item.way_out for item in problems)
+    assert all(item.remedy for item in problems)
 
 
 def test_without_java_it_ends_with_1_and_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

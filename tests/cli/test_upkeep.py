@@ -80,7 +80,7 @@ def test_an_expiry_says_what_it_leaves(paimon: Run, table: Table):
     rest = json.loads(paimon("expire", table.path, "--retain-max", 1, "--max-seconds", 60, "--json").out)
 
     assert some.lines[-1].startswith("expired 1 snapshot (1): ")
-    assert "old enough to go, and left for now: 1" in some.err
+    assert "old enough to delete, but left for now: 1" in some.err
     assert "the limit of 1" in some.err
     assert (rest["expired_snapshots"], rest["remaining"], rest["remaining_because"]) == ([2], 0, [])
 
@@ -200,7 +200,7 @@ def test_changelogs_live_on_until_they_are_expired(paimon: Run, table: Table):
     planned = paimon("expire-changelogs", table.path, "--all", "--dry-run")
     done = paimon("expire-changelogs", table.path, "--all")
 
-    assert "changelogs live on: 1 to 2" in expired.err
+    assert "changelogs kept: 1 to 2" in expired.err
     assert planned.lines[-1].startswith("dry run: would expire 2 changelogs (1 to 2): ")
     assert done.lines[-1].startswith("expired 2 changelogs (1 to 2): ")
     assert paimon("expire-changelogs", table.path).lines == ["nothing to expire"]

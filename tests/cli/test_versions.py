@@ -22,7 +22,7 @@ def test_tags_of_a_moment_renamed_listed_and_expired(paimon: Run, table: Table):
     listed = json.loads(paimon("tags", table.path, "--like", "f*", "--json").out)
     assert [row["tag_name"] for row in listed] == ["feb-1"]
     assert json.loads(paimon("tags", table.path, "--until", str(first - 1), "--json").out) == []
-    assert "no tag's time is over" in paimon("tag", "expire", table.path).out
+    assert "no tag has expired" in paimon("tag", "expire", table.path).out
     planned = paimon("tag", "expire", table.path, "--older-than", str(next_ms()), "--dry-run")
     assert "dry run, would be: 2 tags (feb-1, mar-1)" in planned.out
     assert table.tags()["tag_name"].to_pylist() == ["feb-1", "mar-1"]
@@ -76,5 +76,5 @@ def test_consumers(paimon: Run, table: Table):
     assert paimon("consumer", "reset", table.path, "etl", "--next", "1").out == "reset: consumer etl, next snapshot 1\n"
     assert "etl" in paimon("consumer", "list", table.path).out
     assert paimon("consumer", "clear", table.path, "--dry-run").out == "dry run, would be: etl\n"
-    assert paimon("consumer", "expire", table.path).out == "no consumer to forget\n"
+    assert paimon("consumer", "expire", table.path).out == "no consumer to delete\n"
     assert paimon("consumer", "clear", table.path).out == "removed: etl\n"

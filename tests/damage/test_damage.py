@@ -2,7 +2,7 @@
 
 Each subject has its files cut, emptied, zeroed, flipped, exchanged and taken away, one at a time, and everything is
 tried on it that people do with a table. It then either gives what the sound table gives, or an error of ours that
-names the damaged file and the way out. With PAIMON_DAMAGES=1 every damage is tried, which takes some minutes.
+names the damaged file and what to do. With PAIMON_DAMAGES=1 every damage is tried, which takes some minutes.
 
 `UNTOLD` has what no reader of the format can tell.
 """
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from paimon_engine.errors import WAY_OUT
+from paimon_engine.errors import REMEDY
 from tests.damage.damages import Damage, damages_of
 from tests.damage.subjects import SUBJECTS, Files, is_golden, kind_of, subject
 from tests.damage.trial import tried
@@ -148,4 +148,4 @@ def _wrong_refusal(damage: Damage, kind: str, outcome: Outcome) -> str | None:
         return None
     if damage.how != "flipped" and damage.path.rpartition("/")[2] not in outcome.said:
         return "does not name the file"
-    return None if WAY_OUT in outcome.said else "does not name the way out"
+    return None if REMEDY in outcome.said else "does not say what to do"

@@ -94,7 +94,7 @@ def use_everything(table: Callable[[], Table]) -> None:
 # ── full paths ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_files_outside_the_table_are_refused_with_the_way_out(box: Sandbox):
+def test_files_outside_the_table_are_refused_with_a_remedy(box: Sandbox):
     files = move_out(box, box.root / "far" / "away")
 
     with pytest.raises(UnsupportedError, match="is outside the table.*external-paths.allowed"):

@@ -261,9 +261,7 @@ REFUSED: list[tuple[Sequence[SchemaChange], type[PaimonError], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "kind", "message"), REFUSED)
-def test_changes_that_are_refused_name_the_way_out(
-    changes: Sequence[SchemaChange], kind: type[PaimonError], message: str
-):
+def test_changes_that_are_refused_name_a_remedy(changes: Sequence[SchemaChange], kind: type[PaimonError], message: str):
     with pytest.raises(kind, match=message):
         after(schema_of(), *changes)
 

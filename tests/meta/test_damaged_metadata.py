@@ -1,4 +1,4 @@
-"""Metadata that contradicts itself or the format is refused, with the file, the place and the way out."""
+"""Metadata that contradicts itself or the format is refused, with the file, the place and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.errors import WAY_OUT, CorruptTableError
+from paimon_engine.errors import REMEDY, CorruptTableError
 from paimon_engine.format.avro import read_records, write_records
 from paimon_engine.meta.manifest import (
     MANIFEST_LIST_SCHEMA,
@@ -136,7 +136,7 @@ def test_what_the_format_does_not_allow(
 
     assert str(caught.value).startswith(f"{PATH}: ")
     assert what in str(caught.value)
-    assert str(caught.value).endswith(WAY_OUT)
+    assert str(caught.value).endswith(REMEDY)
 
 
 @pytest.mark.parametrize("parse", [of_snapshot, of_tag, of_schema])

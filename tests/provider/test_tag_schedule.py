@@ -42,7 +42,7 @@ def test_the_tag_is_the_day_of_the_run(run, tag):
 
 
 @pytest.mark.parametrize("key", [None, "", "europe", "2013-13-45", "2013-01", "2013-01-05T07:00:00", "x2013-01-05"])
-def test_a_run_without_a_day_is_refused_with_the_way_out(key):
+def test_a_run_without_a_day_is_refused_with_a_remedy(key):
     with pytest.raises(InvalidArgumentError, match=r"Give tag=.*daily\("):
         tag_of({"dag_run": SimpleNamespace(partition_key=key)})
 

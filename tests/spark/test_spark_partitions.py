@@ -200,7 +200,7 @@ def test_where_many_partitions_need_literals_values_come_from_files(
 
 
 @pytest.mark.parametrize("primary_keys", [["p", "k"], []], ids=["tasks", "native"])
-def test_a_frame_whose_snapshot_has_expired_names_the_way_out(
+def test_a_frame_whose_snapshot_has_expired_names_a_remedy(
     session: Any, tmp_path: Path, primary_keys: list[str]
 ) -> None:
     catalog = Catalog(str(tmp_path), executor=SparkExecutor(session))

@@ -24,7 +24,7 @@ def test_versions_of_one_minor_fit():
     session_module._check_versions(FIT)
 
 
-def test_versions_that_do_not_fit_are_named_with_the_way_out():
+def test_versions_that_do_not_fit_are_named_with_a_remedy():
     with pytest.raises(UnsupportedError, match=r'spark-core jar 4\.3\.0.*pip install .*"pyspark==4\.3\.\*"'):
         session_module._check_versions({**FIT, "pyspark": "4.3.0", "spark-core jar": "4.3.0"})
 
@@ -34,7 +34,7 @@ def test_the_client_alone_cannot_run_spark_here():
         session_module._check_versions({"pyspark module": "4.2.0", "pyspark-client": "4.2.0"})
 
 
-def test_missing_java_is_named_with_the_way_out():
+def test_missing_java_is_named_with_a_remedy():
     with pytest.raises(UnsupportedError, match="JAVA_HOME"):
         session_module._check_java(None)
 

@@ -142,7 +142,7 @@ class _Commit:
         if self._unknown:
             raise self._outcome_unknown_error() from error
         raise ConflictError(
-            f"{self._table.paths.root}: other commits were faster in {self._lost_races} tries; {patience.way_out}"
+            f"{self._table.paths.root}: other commits were faster in {self._lost_races} tries; {patience.remedy}"
         ) from error
 
     def _outcome_unknown_error(self) -> OutcomeUnknownError:

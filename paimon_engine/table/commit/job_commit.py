@@ -56,6 +56,6 @@ def look_up_commit(
     return JobCommit(kind, commit_user, identifier, own.snapshot, own.checked_up_to, own.parts)
 
 
-def conflict_error(table: TableHandle, conflict: Conflict, way_out: str) -> ConflictError:
-    """The error for a commit that others prevented; `way_out` says what to do now."""
-    return ConflictError(f"{table.paths.root}: {conflict.conflicts[0].reason}; {way_out}")
+def conflict_error(table: TableHandle, conflict: Conflict, remedy: str) -> ConflictError:
+    """The error for a commit that others prevented; `remedy` says what to do now."""
+    return ConflictError(f"{table.paths.root}: {conflict.conflicts[0].reason}; {remedy}")

@@ -60,7 +60,7 @@ class Patience:
         return seconds is not None and time.monotonic() - self.begun >= seconds
 
     @property
-    def way_out(self) -> str:
+    def remedy(self) -> str:
         """What users can do about it, for messages."""
         limit = "commit.timeout" if self.options.commit_max_retries is None else "commit.max-retries"
         return f"raise '{limit}', or run again"

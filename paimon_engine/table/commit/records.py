@@ -125,7 +125,7 @@ def record_path(table: TableHandle, key: CommitKey) -> str:
 def read_record(table: TableHandle, key: CommitKey) -> CommitRecord | None:
     """The record of that commit, None if there is none.
 
-    Raises: CorruptTableError naming the way out.
+    Raises: CorruptTableError naming what to do.
     """
     return _read(table, record_path(table, key))
 

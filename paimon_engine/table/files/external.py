@@ -69,7 +69,7 @@ def delete_outside(table: TableHandle, paths: Sequence[str]) -> None:
 def readable_path(table: TableHandle, path: str, name: str) -> str:
     """The full path of the file `name` outside the table's directory, if it may be read.
 
-    Raises: UnsupportedError naming the way out; CorruptTableError if the path is none.
+    Raises: UnsupportedError naming what to do; CorruptTableError if the path is none.
     """
     location = _checked(table, path, name)
     allowed = (table.paths.root, *split_list(table.config.options.get(EXTERNAL_ALLOWED, "")), *_deletable(table))

@@ -1,6 +1,6 @@
 """Reading what changed: between two snapshots from their deltas or changelogs, or by comparing two states.
 
-Commits whose snapshots have expired are read by their changelogs, where these live on.
+Commits whose snapshots have expired are read by their changelogs, where these are kept.
 
 1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows.
 2. `changelog`: the changelog files, which hold each change with its kind. Those of several snapshots are merged as

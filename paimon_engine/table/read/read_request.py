@@ -427,7 +427,7 @@ def _parse_bounds(key: str, text: str) -> _Bounds:
 def _between_times(handle: TableHandle, start_ms: int, end_ms: int, *, mode: str) -> tuple[int, int] | None:
     """Ids of the commits at or before two times, None where the table has none in between.
 
-    Commits whose snapshots have expired and whose changelogs live on count, too, unless states are compared.
+    Commits whose snapshots have expired and whose changelogs are kept count, too, unless states are compared.
     """
     earliest_id, latest = earliest_snapshot_id(handle), latest_snapshot(handle)
     if earliest_id is None or latest is None:

@@ -44,8 +44,8 @@ class Disposal(Spec):
     """
 
     quarantine: ToQuarantine = False
-    files_per_second: Annotated[Amount | None, "delete no more files than this in a second"] = None
-    parallelism: Annotated[Count | None, "delete with no more workers than this"] = None
+    files_per_second: Annotated[Amount | None, "delete at most this many files per second"] = None
+    parallelism: Annotated[Count | None, "delete with at most this many workers"] = None
 
 
 class DisposalWords(TypedDict, total=False):

@@ -80,8 +80,8 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         match = _SNAPSHOT.fullmatch(item.name) if item.kind == "snapshot" else None
         if existing is not None:
             if item.kind != "consumer" and not _same(item, existing):
-                way_out = "" if as_tags else " (as_tags=True restores the versions as tags)"
-                conflicts.append(f"{item.path} exists with other content{way_out}")
+                remedy = "" if as_tags else " (as_tags=True restores the versions as tags)"
+                conflicts.append(f"{item.path} exists with other content{remedy}")
         elif match is not None:
             snapshot_files.setdefault(item.branch, {})[int(match[1])] = item
         else:

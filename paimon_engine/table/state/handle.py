@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import WAY_OUT, NotFoundError, damaged, naming
+from paimon_engine.errors import REMEDY, NotFoundError, damaged, naming
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.names import check_inside_directory
@@ -194,7 +194,7 @@ def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mappi
 def read_needed(table: TableHandle, path: str, *, storage: Storage | None = None) -> bytes:
     """A file that others name, so that it must be there; `storage` is where it lies, if elsewhere.
 
-    Raises: NotFoundError naming it and the way out.
+    Raises: NotFoundError naming it and what to do.
     """
     try:
         return (storage or table.env.storage).read(path)
@@ -225,7 +225,7 @@ def missing(path: str) -> NotFoundError:
     """The error for a file that others name and that is not there."""
     return NotFoundError(
         f"{path} is missing (its snapshot expired while it was read, or it is lost); if it expired, read again, and "
-        f"keep the snapshot by a tag for as long as reads last; else {WAY_OUT}"
+        f"keep the snapshot by a tag for as long as reads last; else {REMEDY}"
     )
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise, takewhile
 from typing import Final, TypeVar
 
 from paimon_engine.errors import (
-    WAY_OUT,
+    REMEDY,
     CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
@@ -397,7 +397,7 @@ def consumers(table: TableHandle) -> dict[str, int]:
         except NotFoundError:
             continue
         except (*WRONG, CorruptTableError) as error:
-            what = reason(error).removeprefix(f"{info.path}: ").removesuffix(f"; {WAY_OUT}")
+            what = reason(error).removeprefix(f"{info.path}: ").removesuffix(f"; {REMEDY}")
             ways = f"reset_consumer({name!r}, …) says where it goes on, clear_consumers forgets it"
             raise damaged(info.path, f"no valid consumer, {what}; {ways}") from error
     return found

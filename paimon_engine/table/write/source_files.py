@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import WAY_OUT, CorruptTableError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import REMEDY, CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.format import parquet
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -145,5 +145,5 @@ def _naming_source(path: str) -> Iterator[None]:
     try:
         yield
     except CorruptTableError as error:
-        what = str(error).removesuffix(f"; {WAY_OUT}").removeprefix(f"{path}: ")
+        what = str(error).removesuffix(f"; {REMEDY}").removeprefix(f"{path}: ")
         raise InvalidArgumentError(f"source {path}: {what}") from error
