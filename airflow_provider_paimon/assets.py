@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 import attrs
 from airflow.sdk import Asset
 
+from airflow_provider_paimon.table_tasks import TableTasks
 from paimon_engine.errors import InvalidArgumentError
 
 __all__ = [
@@ -104,10 +105,11 @@ def table_address(uri: str) -> TableAddress | None:
 
 
 @attrs.define(init=False, eq=False)
-class PaimonTable(Asset):
+class PaimonTable(Asset, TableTasks):
     """A table as an asset, and as the arguments of operators: `PaimonCompactOperator(table=orders, …)`.
 
-    Schedule by it (`schedule=[orders]`), name it as outlet or inlet, and give it to operators and sensors as `table`.
+    Schedule by it (`schedule=[orders]`), name it as outlet or inlet, and give it to operators and sensors as `table`;
+    or let it make them: `orders.compact()`.
     """
 
     table: str = ""
