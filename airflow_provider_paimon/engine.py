@@ -15,22 +15,28 @@ if TYPE_CHECKING:
     from paimon_engine import Catalog, CommitMessage, Progress, Table, open_table
     from paimon_engine.jobs import (
         ACTIONS,
+        Action,
         CatalogRef,
         CreateTable,
         Job,
         JobResult,
+        Resources,
         StorageRef,
         TableRef,
         action_type,
         name_of,
+        open_executor,
+        planned_bytes,
         run,
         shows_storage_option,
         shows_table_option,
+        size_text,
     )
     from paimon_engine.specs import Edge, decode, kind_of
 
 __all__ = [
     "ACTIONS",
+    "Action",
     "Catalog",
     "CatalogRef",
     "CommitMessage",
@@ -39,6 +45,7 @@ __all__ = [
     "Job",
     "JobResult",
     "Progress",
+    "Resources",
     "StorageRef",
     "Table",
     "TableRef",
@@ -46,10 +53,13 @@ __all__ = [
     "decode",
     "kind_of",
     "name_of",
+    "open_executor",
     "open_table",
+    "planned_bytes",
     "run",
     "shows_storage_option",
     "shows_table_option",
+    "size_text",
 ]
 
 _HOMES: Final = {

@@ -37,6 +37,44 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_provider_paimon.assets.openlineage_dataset",
             }
         ],
+        "config": _config(),
+    }
+
+
+def _config() -> dict[str, Any]:
+    """The section of the configuration; what operators and connections say goes before it."""
+    options = {
+        "in_process_limit": _option(
+            "Work on rows that reads fewer bytes of files than this runs in the task's own process, without Spark. "
+            "0 keeps all work on rows on Spark. Sizes are such as `256 mb`.",
+            example="1 gb",
+            default="256 mb",
+        ),
+        "local_cores": _option(
+            "How many threads a job in the task's process takes, and how many cores an embedded Spark. "
+            "All cores of the machine where this is empty.",
+            example="2",
+        ),
+        "memory": _option(
+            "Heap of an embedded Spark's JVM, and what a task of a compaction may take by estimate. "
+            "Where this is empty the heap is 1 GiB, and compactions have no limit.",
+            example="2 gb",
+        ),
+        "spark_conf": _option(
+            "Settings of Spark, as a JSON object.",
+            example='{{"spark.sql.shuffle.partitions": "8"}}',
+        ),
+    }
+    return {"paimon": {"description": "Where jobs on Paimon tables run, and what they take.", "options": options}}
+
+
+def _option(description: str, *, example: str, default: str = "") -> dict[str, Any]:
+    return {
+        "description": description,
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": example,
+        "default": default,
     }
 
 
@@ -76,6 +114,26 @@ def _connection_type() -> dict[str, Any]:
             "storage_options": {
                 "label": "Storage options",
                 "description": "More options of the file system (fsspec), as a JSON object.",
+                "schema": {"type": ["object", "null"]},
+            },
+            "in_process_limit": {
+                "label": "In-process limit",
+                "description": "Work on rows that reads less than this, such as 256 mb, runs without Spark.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "local_cores": {
+                "label": "Local cores",
+                "description": "Threads in a task's process, or cores of an embedded Spark; all where empty.",
+                "schema": {"type": ["integer", "null"], "minimum": 1},
+            },
+            "memory": {
+                "label": "Memory",
+                "description": "Such as 2 gb: heap of an embedded Spark, and limit of each task of a compaction.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "spark_conf": {
+                "label": "Spark settings",
+                "description": "Settings of Spark for jobs on tables of this warehouse, as a JSON object.",
                 "schema": {"type": ["object", "null"]},
             },
             "catalog_options": {

@@ -9,6 +9,7 @@ from typing import Any, Final
 from paimon_engine.action import Context
 from paimon_engine.actions.alter_table import AlterTable, alter_table
 from paimon_engine.actions.analyze import Analyze, analyze
+from paimon_engine.actions.analyze import planned_bytes as analyze_bytes
 from paimon_engine.actions.branches import (
     CreateBranch,
     DeleteBranch,
@@ -20,7 +21,9 @@ from paimon_engine.actions.branches import (
     rename_branch,
 )
 from paimon_engine.actions.cluster import Cluster, cluster
+from paimon_engine.actions.cluster import planned_bytes as cluster_bytes
 from paimon_engine.actions.compact import Compact, compact
+from paimon_engine.actions.compact import planned_bytes as compact_bytes
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.consumers import (
     ClearConsumers,
@@ -32,6 +35,7 @@ from paimon_engine.actions.consumers import (
 )
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.delete_rows import DeleteRows, delete_rows
+from paimon_engine.actions.delete_rows import planned_bytes as delete_rows_bytes
 from paimon_engine.actions.drop_partition import (
     DropPartition,
     ExpirePartitions,
@@ -52,15 +56,20 @@ from paimon_engine.actions.remove_unexisting_manifests import (
 )
 from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot, repair_earliest_snapshot
 from paimon_engine.actions.rescale import Rescale, rescale
+from paimon_engine.actions.rescale import planned_bytes as rescale_bytes
 from paimon_engine.actions.restore import EmptyQuarantine, Restore, empty_quarantine, restore
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
+from paimon_engine.actions.rewrite_file_index import planned_bytes as rewrite_file_index_bytes
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
 from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag, create_tag, delete_tag, rename_tag
 from paimon_engine.actions.verify import Verify, verify
+from paimon_engine.actions.verify import planned_bytes as verify_bytes
 from paimon_engine.actions.write import Write, write
+from paimon_engine.actions.write import planned_bytes as write_bytes
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.specs import Spec
+from paimon_engine.table.state.handle import TableHandle
 
 Action = Spec
 """What is asked of an action: the spec of one of those below."""
@@ -68,27 +77,60 @@ Action = Spec
 
 @dataclass(frozen=True, slots=True)
 class ActionInfo:
-    """One line of the table of what exists; `on_tasks` says whether the work runs as tasks, worth a cluster."""
+    """One line of the table of what exists.
+
+    `on_tasks` says whether the work is on rows, and runs as tasks. `planned_bytes` says from metadata alone how many
+    bytes of files it would read now, or None where that cannot be known: whether it is worth a Spark.
+    """
 
     spec: type
     run: Callable[[Context, Any], Any]
     summary: str
     on_tasks: bool = False
+    planned_bytes: Callable[[TableHandle, Any], int | None] | None = None
 
 
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
-    "write": ActionInfo(Write, write, "append, upsert or overwrite rows from files", on_tasks=True),
-    "compact": ActionInfo(Compact, compact, "merge small files and sorted runs", on_tasks=True),
-    "cluster": ActionInfo(Cluster, cluster, "order rows of append tables by columns that are filtered", on_tasks=True),
-    "delete_rows": ActionInfo(DeleteRows, delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
-    "rescale": ActionInfo(Rescale, rescale, "bring partitions to the table's number of buckets", on_tasks=True),
+    "write": ActionInfo(
+        Write, write, "append, upsert or overwrite rows from files", on_tasks=True, planned_bytes=write_bytes
+    ),
+    "compact": ActionInfo(
+        Compact, compact, "merge small files and sorted runs", on_tasks=True, planned_bytes=compact_bytes
+    ),
+    "cluster": ActionInfo(
+        Cluster,
+        cluster,
+        "order rows of append tables by columns that are filtered",
+        on_tasks=True,
+        planned_bytes=cluster_bytes,
+    ),
+    "delete_rows": ActionInfo(
+        DeleteRows,
+        delete_rows,
+        "delete rows that match, by deletion vectors",
+        on_tasks=True,
+        planned_bytes=delete_rows_bytes,
+    ),
+    "rescale": ActionInfo(
+        Rescale,
+        rescale,
+        "bring partitions to the table's number of buckets",
+        on_tasks=True,
+        planned_bytes=rescale_bytes,
+    ),
     "rewrite_file_index": ActionInfo(
-        RewriteFileIndex, rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
+        RewriteFileIndex,
+        rewrite_file_index,
+        "give data files the indexes that options ask for",
+        on_tasks=True,
+        planned_bytes=rewrite_file_index_bytes,
     ),
     "compact_manifests": ActionInfo(
         CompactManifests, compact_manifests, "rewrite the lists of files to few large ones"
     ),
-    "analyze": ActionInfo(Analyze, analyze, "compute statistics of rows and columns", on_tasks=True),
+    "analyze": ActionInfo(
+        Analyze, analyze, "compute statistics of rows and columns", on_tasks=True, planned_bytes=analyze_bytes
+    ),
     "create_tag": ActionInfo(CreateTag, create_tag, "name a snapshot and keep it"),
     "delete_tag": ActionInfo(DeleteTag, delete_tag, "delete a tag and its files"),
     "expire_snapshots": ActionInfo(ExpireSnapshots, expire_snapshots, "delete old snapshots and their files"),
@@ -108,7 +150,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "repair_earliest_snapshot": ActionInfo(
         RepairEarliestSnapshot, repair_earliest_snapshot, "repair a row of snapshots with gaps"
     ),
-    "verify": ActionInfo(Verify, verify, "check that a table is whole", on_tasks=True),
+    "verify": ActionInfo(Verify, verify, "check that a table is whole", on_tasks=True, planned_bytes=verify_bytes),
     "drop_partition": ActionInfo(DropPartition, drop_partition, "drop named partitions"),
     "expire_partitions": ActionInfo(ExpirePartitions, expire_partitions, "drop partitions that are too old"),
     "mark_partition_done": ActionInfo(

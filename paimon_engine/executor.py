@@ -13,6 +13,7 @@ import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -244,6 +245,18 @@ class LocalExecutor:
         finally:
             # After an interrupt, running tasks end first: files must not appear behind a caller who cleans up.
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def arrow_threads(count: int | None) -> Iterator[None]:
+    """Lets Arrow compute with no more threads than this, for the length of a `with` block; None leaves it as it is."""
+    before = pa.cpu_count()
+    if count is not None:
+        pa.set_cpu_count(min(count, before))
+    try:
+        yield
+    finally:
+        pa.set_cpu_count(before)
 
 
 class _PoolUse:

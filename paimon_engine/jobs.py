@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, date
 from decimal import Decimal
 from typing import Any, Final
@@ -20,13 +20,14 @@ from paimon_engine.action import Context
 from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
 from paimon_engine.actions.write import Write
 from paimon_engine.env import EnvConfig, secret_values
-from paimon_engine.errors import InvalidArgumentError, hide
-from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, hide
+from paimon_engine.executor import Executor, LocalExecutor, arrow_threads
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.metastores import CatalogConfig, open_metastore
 from paimon_engine.metastores.base import TableName
 from paimon_engine.options.names import check_names
 from paimon_engine.progress import OnProgress
+from paimon_engine.resources import Resources
 from paimon_engine.secrecy import (
     check_address,
     check_shown,
@@ -39,7 +40,8 @@ from paimon_engine.specs import Edge, Spec, check_fields, decode
 from paimon_engine.specs.schema import schema_of
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.warehouse import TableDraft, create_table, table_path
-from paimon_engine.table.write.source_files import source_schema
+from paimon_engine.table.write.source_files import source_bytes, source_schema
+from paimon_engine.units import MIB, size_text
 
 __all__ = [
     "ACTIONS",
@@ -50,6 +52,7 @@ __all__ = [
     "Edge",
     "Job",
     "JobResult",
+    "Resources",
     "StorageRef",
     "TableRef",
     "action_type",
@@ -57,9 +60,11 @@ __all__ = [
     "job_schema",
     "name_of",
     "open_executor",
+    "planned_bytes",
     "run",
     "shows_storage_option",
     "shows_table_option",
+    "size_text",
 ]
 
 JOB_VERSION: Final = 1
@@ -261,28 +266,38 @@ def _json_text(value: object) -> str:
 
 
 @contextmanager
-def open_executor(spark: str | None = None) -> Iterator[Executor]:
+def open_executor(spark: str | None = None, resources: Resources | None = None) -> Iterator[Executor]:
     """Where tasks run, for the length of a `with` block: threads of this process, or Spark.
 
     `spark` is `local[*]` or `local[N]` for an embedded session, `sc://host:port/;…` for Spark Connect; None is threads.
+    Of the `resources`, threads take their number, an embedded session its memory and settings, and Spark Connect the
+    settings of a session.
 
-    Raises: InvalidArgumentError for another address; UnsupportedError if Java or Spark is missing or does not fit.
+    Raises: InvalidArgumentError for another address, resources that do not go with it, or a setting that the server
+    refuses; UnsupportedError if Java or Spark is missing or does not fit.
     """
+    wanted = resources or Resources()
     if spark is None:
-        yield LocalExecutor()
+        if wanted.spark_conf:
+            raise InvalidArgumentError("spark_conf is for work on Spark; this runs without")
+        with arrow_threads(wanted.local_cores):
+            yield LocalExecutor(wanted.local_cores)
         return
     # Spark takes a second to import; most jobs do without.
     from paimon_engine.spark.executor import SparkExecutor
     from paimon_engine.spark.session import connect_session, local_session
 
+    if wanted.local_cores is not None:
+        raise InvalidArgumentError(f"local_cores are those of this machine; for Spark give local[N], not {spark[:20]}")
     if spark.startswith("sc://"):
-        session = connect_session(spark)
+        session = connect_session(spark, config=wanted.spark_conf)
         try:
             yield SparkExecutor(session)
         finally:
             session.stop()
         return
-    with local_session(cores=_cores(spark), quick_start=True) as session:
+    memory = {} if wanted.memory is None else {"memory": f"{wanted.memory // MIB}m"}
+    with local_session(cores=_cores(spark), quick_start=True, config=wanted.spark_conf, **memory) as session:
         yield SparkExecutor(session)
 
 
@@ -313,7 +328,7 @@ def run(
     if not job.commit_user:
         raise InvalidArgumentError("a job needs a commit_user, by which a repeated job is known")
     info = ACTIONS[name_of(job.action)]
-    table = _open_named(job) if job.catalog.options else _open(job)
+    table = _open_table(job)
     user = job.commit_user if is_kept else None
     context = Context(table, executor or LocalExecutor(), user, on_progress, job.earlier_user)
     details = info.run(context, job.action).to_dict()
@@ -325,6 +340,32 @@ def run(
         seconds=time.monotonic() - begun,
         details=details,
     )
+
+
+def planned_bytes(job: Job) -> int | None:
+    """Bytes of the files that the job would read now, from metadata alone; 0 where it works on no rows.
+
+    Nothing is written, not even the table of a write that makes one. None where it cannot be planned: there is no limit
+    to what such a job may read.
+
+    Raises: PaimonError of all kinds, as `run` before it works.
+    """
+    info = ACTIONS[name_of(job.action)]
+    if not info.on_tasks or getattr(job.action, "dry_run", False):
+        return 0
+    if info.planned_bytes is None:
+        return None
+    try:
+        return info.planned_bytes(_open_table(replace(job, create=None)), job.action)
+    except NotFoundError:
+        if job.create is None or not isinstance(job.action, Write):
+            raise
+    return source_bytes(job.action.source, EnvConfig("", job.storage.options, job.storage.secrets))
+
+
+def _open_table(job: Job) -> TableHandle:
+    """The table of a job, made if the job asks for it."""
+    return _open_named(job) if job.catalog.options else _open(job)
 
 
 def _open(job: Job) -> TableHandle:

@@ -132,6 +132,12 @@ class PaimonHook(BaseHook):
         return {} if connection is None else _texts(_object(connection.extra_dejson.get("catalog_options"), "catalog"))
 
     @property
+    def extra(self) -> Mapping[str, Any]:
+        """What the connection's extra says; nothing without a connection."""
+        extra: Mapping[str, Any] = {} if self._connection is None else self._connection.extra_dejson
+        return extra
+
+    @property
     def _is_s3(self) -> bool:
         address = self._warehouse or (self._connection.host if self._connection is not None else None)
         # A connection without a warehouse is used for tables that are named by their path.

@@ -1,15 +1,16 @@
 """Where a job runs: launchers run a job and return its result.
 
-    in_process      threads of the task's own process; no Spark, no Java: for work on metadata
-    subprocess      a process of its own with an embedded Spark: the default for writes and compaction
+    in_process      threads of the task's own process; no Spark, no Java: for work on metadata, and on few rows
+    subprocess      a process of its own with an embedded Spark: for writes and compactions of more
     spark_connect   the same process, whose tasks run on a Spark Connect server
 
-Its own process ends with the task, however the task ends; see `Subprocess`.
+Which of them a job gets, `placement` decides. Its own process ends with the task, however the task ends; see
+`Subprocess`.
 """
 
 from airflow_provider_paimon.launchers.base import HOPELESS, Launcher
-from airflow_provider_paimon.launchers.choose import PLACES, LauncherName, choose_launcher
+from airflow_provider_paimon.launchers.choose import choose_launcher
 from airflow_provider_paimon.launchers.in_process import InProcess
 from airflow_provider_paimon.launchers.own_process import EMBEDDED, Subprocess
 
-__all__ = ["EMBEDDED", "HOPELESS", "PLACES", "InProcess", "Launcher", "LauncherName", "Subprocess", "choose_launcher"]
+__all__ = ["EMBEDDED", "HOPELESS", "InProcess", "Launcher", "Subprocess", "choose_launcher"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
@@ -12,35 +12,25 @@ from airflow_provider_paimon.launchers.base import Launcher
 from airflow_provider_paimon.launchers.in_process import InProcess
 from airflow_provider_paimon.launchers.own_process import EMBEDDED, Subprocess
 from airflow_provider_paimon.launchers.spark_connect import connect_launcher
-
-LauncherName = Literal["auto", "in_process", "subprocess", "spark_connect"]
-PLACES: Final = ("auto", "in_process", "subprocess", "spark_connect")
-_CLUSTERS: Final = {"spark_connect": "a Spark Connect server"}
-"""Launchers on clusters; each takes connections of the type of its name."""
+from airflow_provider_paimon.placement import CLUSTERS, Placement
 
 
-def choose_launcher(action: str, where: str = "auto", spark_conn_id: str | None = None) -> Launcher:
-    """The launcher of that name.
+def choose_launcher(
+    placement: Placement, resources: engine.Resources | None = None, spark_conn_id: str | None = None
+) -> Launcher:
+    """The launcher for the place that a job got, with the resources that it may take there.
 
-    `auto` takes the task's process for work on metadata; for work on rows the Spark of the connection, or an
-    embedded one if there is no connection.
-    Raises: AirflowFailException if the choice does not fit, or for a connection that is missing or of another type.
+    Raises: AirflowFailException for a connection that is missing or of another type.
     """
-    if where not in PLACES:
-        raise AirflowFailException(f"launcher={where!r}; choose one of {', '.join(PLACES)}")
-    if where == "auto":
-        where = _best_place(action, spark_conn_id)
-    if where == "in_process":
-        return InProcess()
-    if where == "subprocess":
-        return Subprocess(EMBEDDED)
-    return connect_launcher(_connection(spark_conn_id, where))
-
-
-def _best_place(action: str, spark_conn_id: str | None) -> str:
-    if not engine.ACTIONS[action].on_tasks:
-        return "in_process"
-    return "cluster" if spark_conn_id else "subprocess"
+    cores, memory, settings = None, None, {}
+    if resources is not None:
+        cores, memory, settings = resources.local_cores, resources.memory, dict(resources.spark_conf or {})
+    if placement.where == "in_process":
+        return InProcess(cores)
+    if placement.where == "subprocess":
+        spark = EMBEDDED if cores is None else f"local[{cores}]"
+        return Subprocess(spark, memory_bytes=memory, spark_conf=settings)
+    return connect_launcher(_connection(spark_conn_id, placement.where), settings)
 
 
 def _connection(conn_id: str | None, where: str) -> Any:
@@ -48,8 +38,8 @@ def _connection(conn_id: str | None, where: str) -> Any:
 
     Raises: AirflowFailException.
     """
-    types = [where] if where in _CLUSTERS else list(_CLUSTERS)
-    allowed = " or ".join(f"{name} ({_CLUSTERS[name]})" for name in types)
+    types = [where] if where in CLUSTERS else list(CLUSTERS)
+    allowed = " or ".join(f"{name} ({CLUSTERS[name]})" for name in types)
     if not conn_id:
         raise AirflowFailException(f"launcher={where!r} needs spark_conn_id, a connection of type {allowed}")
     try:

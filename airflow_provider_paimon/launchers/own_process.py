@@ -31,6 +31,7 @@ _TAIL_LINES: Final = 20
 _PROGRESS: Final = "@paimon "
 _ERROR: Final = "error: "
 _CALLED_WRONGLY: Final = 2
+_SPARK_CONF: Final = "PAIMON_ENGINE_SPARK_CONF"
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Subprocess:
 
     spark: str
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    memory_bytes: int | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
@@ -71,6 +74,11 @@ class Subprocess:
         command += ["--spark", self.spark, "--guard", "--progress", "json"]
         # An error is one line only if the terminal, as rich sees it, is wide enough.
         own = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100000"}
+        if self.memory_bytes is not None:
+            command += ["--memory", str(self.memory_bytes)]
+        if self.spark_conf:
+            # Settings may hold secrets, and all users can see arguments.
+            own[_SPARK_CONF] = json.dumps(dict(self.spark_conf))
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command,
             stdin=subprocess.PIPE,

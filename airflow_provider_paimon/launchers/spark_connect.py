@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -13,8 +14,8 @@ _TOKEN: Final = "token="  # noqa: S105 - the name of a parameter
 _TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105
 
 
-def connect_launcher(connection: Any) -> Subprocess:
-    """A launcher for the server that a connection of type `spark_connect` names.
+def connect_launcher(connection: Any, spark_conf: Mapping[str, str]) -> Subprocess:
+    """A launcher for the server that a connection of type `spark_connect` names, with settings of the session.
 
     Its token goes by environment, because all users of a machine can see the arguments of processes.
     Raises: AirflowFailException for a connection that names no server.
@@ -35,4 +36,4 @@ def connect_launcher(connection: Any) -> Subprocess:
     for item in [item for item in parameters if item.startswith(_TOKEN)]:
         environment[_TOKEN_VARIABLE] = unquote(item.removeprefix(_TOKEN))
     kept = [item for item in parameters if not item.startswith(_TOKEN)]
-    return Subprocess(";".join([address, *kept]), environment=environment)
+    return Subprocess(";".join([address, *kept]), environment=environment, spark_conf=spark_conf)

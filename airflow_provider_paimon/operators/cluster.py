@@ -9,7 +9,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonClusterOperator(PaimonActionOperator):
-    """Brings rows of an append table that are near each other in some columns into the same files, on Spark.
+    """Brings rows of an append table that are near each other in some columns into the same files.
 
     Filters on these columns then read few files. What others insert meanwhile stays as it is.
 

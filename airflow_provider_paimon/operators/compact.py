@@ -9,7 +9,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonCompactOperator(PaimonActionOperator):
-    """Merges the small files and sorted runs of a table, on Spark.
+    """Merges the small files and sorted runs of a table, on Spark unless they are few bytes.
 
     The result has files, bytes and rows before and after, per bucket, and why buckets were left alone.
 

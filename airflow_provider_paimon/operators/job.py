@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets, outlets_of
@@ -16,7 +17,9 @@ from airflow_provider_paimon.assets import PaimonTable
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS, Launcher, choose_launcher
+from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
 from airflow_provider_paimon.rendered import flag, templates, text
+from paimon_engine.errors import PaimonError
 
 __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
 
@@ -53,7 +56,14 @@ class PaimonJobOperator(BaseOperator):
             `idempotency_key`, else `rerun`.
         force_rerun: do the work again, even if an earlier attempt or another run with the same key has done it; retries
             of this attempt still do it once.
-        launcher: where to run: `auto`, `in_process`, `subprocess` or `spark_connect`.
+        launcher: where to run: `auto`, `in_process`, `subprocess` or `spark_connect`. `auto` plans work on rows first,
+            and does it in this process if it reads fewer bytes than `in_process_limit`.
+        in_process_limit: such as `256 mb`; 0 keeps all work on rows on Spark. This and the next three come from the
+            connection's extra, then from the section `[paimon]` of the configuration, where they are not given.
+        local_cores: threads in this process, or cores of an embedded Spark; all by default.
+        memory: such as `2 gb`: the heap of an embedded Spark's JVM, and what a task of a compaction may take where
+            `task_memory_bytes` is not given; by default 1 GiB, and no limit.
+        spark_conf: settings of Spark by their names; they are added to those of an embedded one.
     """
 
     template_fields: Sequence[str] = (
@@ -69,6 +79,7 @@ class PaimonJobOperator(BaseOperator):
         "on_clear",
         "force_rerun",
         "launcher",
+        *OPTIONS,
     )
     template_fields_renderers: Mapping[str, str] = {"arguments": "json", "table_options": "json"}
     ui_color = "#d6ecff"
@@ -88,6 +99,10 @@ class PaimonJobOperator(BaseOperator):
         on_clear: str | None = None,
         force_rerun: bool | str = False,
         launcher: str = "auto",
+        in_process_limit: int | str | None = None,
+        local_cores: int | str | None = None,
+        memory: int | str | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
@@ -113,6 +128,10 @@ class PaimonJobOperator(BaseOperator):
         self.on_clear = on_clear
         self.force_rerun = force_rerun
         self.launcher = launcher
+        self.in_process_limit = in_process_limit
+        self.local_cores = local_cores
+        self.memory = memory
+        self.spark_conf = spark_conf
         self._running: Launcher | None = None
         self._is_told = False
         self._result: engine.JobResult | None = None
@@ -146,7 +165,7 @@ class PaimonJobOperator(BaseOperator):
             secrets = hook.secrets(self._table_options())
         except (*HOPELESS, TypeError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
-        self._running = choose_launcher(self.action, self.launcher, self.spark_conn_id)
+        job, self._running = self._placed(hook, job, secrets)
         self._result = result = self._running.launch(job, secrets)
         self.log.info("%s %s: %s, snapshot %s", result.action, result.table, result.status, result.snapshot_id)
         for warning in result.details.get("warnings", ()):
@@ -180,6 +199,22 @@ class PaimonJobOperator(BaseOperator):
         """Stops the job."""
         if self._running is not None:
             self._running.kill()
+
+    def _placed(self, hook: PaimonHook, job: engine.Job, secrets: Mapping[str, str]) -> tuple[engine.Job, Launcher]:
+        """The job with the limits that it is to keep, and its launcher.
+
+        Raises: AirflowFailException if trying again is useless; AirflowException for all other failures.
+        """
+        conn_id = text(self.spark_conn_id)
+        try:
+            wanted = wanted_resources({name: getattr(self, name) for name in OPTIONS}, hook.extra)
+            job = replace(job, action=replace(job.action, **with_task_memory(job.action, wanted)))  # type: ignore[type-var]
+            placement = place(job, secrets, wanted, self.launcher, conn_id)
+        except HOPELESS as error:
+            raise AirflowFailException(f"{self.task_id}: {error}") from error
+        except PaimonError as error:
+            raise AirflowException(f"{self.task_id}: {error}") from error
+        return job, choose_launcher(placement, wanted.resources, conn_id)
 
     def job(self, hook: PaimonHook, context: Mapping[str, Any]) -> engine.Job:
         """The job of this task; holds no secret.

@@ -11,7 +11,7 @@ from airflow_provider_paimon.rendered import templates
 
 
 class PaimonWriteOperator(PaimonActionOperator):
-    """Writes the rows of files into a table and commits them once, on Spark; a table with a primary key upserts.
+    """Writes the rows of files into a table and commits them once; a table with a primary key upserts.
 
     Args:
         source: path or glob of the files, or a list of them.

@@ -95,6 +95,11 @@ def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
     )
 
 
+def planned_bytes(table: TableHandle, spec: Analyze) -> int:  # noqa: ARG001 - as of all actions
+    """Bytes of the files whose rows would be read now, whatever columns, from metadata alone."""
+    return sum(entry.file.size_bytes for entry in live_entries(table, latest_snapshot(table)))
+
+
 def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
     if spec.columns is None:
         return tuple(column.name for column in table.schema.row_type if has_statistics(column))

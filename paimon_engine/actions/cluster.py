@@ -203,9 +203,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
     run = _begin(table, spec)
     if job.parts:
         run.done = _done_before(table, job.user)
-    if spec.partition_idle_time is not None:
-        chosen = selected_entries(table, latest_snapshot(table), BucketSelection(spec.where, spec.partition_idle_time))
-        run.idle = frozenset(entry.partition for entry in chosen)
+    _choose_idle(run)
     tasks = read_at_latest(table, partial(_plan, run, None))
     while tasks:
         taken = _next_round(run, tasks)
@@ -231,6 +229,22 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
     return _result(run)
 
 
+def planned_bytes(table: TableHandle, spec: Cluster) -> int:
+    """Bytes of the files that a clustering would rewrite now, within its limits, from metadata alone.
+
+    Raises: as `cluster`, where it plans.
+    """
+    run = _begin(table, spec)
+    _choose_idle(run)
+    tasks = read_at_latest(table, partial(_plan, run, None))
+    rewritten_bytes = 0
+    while tasks:
+        taken = _next_round(run, tasks)
+        rewritten_bytes += sum(task.bytes_to_rewrite for task in taken.chosen)
+        tasks = list(taken.later)
+    return rewritten_bytes
+
+
 # ── what is asked ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -250,6 +264,14 @@ def _begin(table: TableHandle, spec: Cluster) -> _ClusteringState:
         )
     budget = Budget(spec.max_bytes, None, spec.round_bytes or ROUND_BYTES)
     return _ClusteringState(table, spec, curve, columns, budget)
+
+
+def _choose_idle(run: _ClusteringState) -> None:
+    """Notes which partitions are idle now, where only those are to be clustered."""
+    if run.spec.partition_idle_time is not None:
+        selection = BucketSelection(run.spec.where, run.spec.partition_idle_time)
+        chosen = selected_entries(run.table, latest_snapshot(run.table), selection)
+        run.idle = frozenset(entry.partition for entry in chosen)
 
 
 def _check_unordered(table: TableHandle) -> None:

@@ -21,6 +21,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.specs import Amount, Count, DryRun, Duration, Index, Size, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.commit_parts import commit_parts
@@ -120,7 +121,7 @@ def compact(context: Context, spec: Compact) -> CompactResult:
     selection, progress = _selection(spec), CompactionProgress(_budget(spec), spec.max_seconds)
     table = context.table.remembering()
     check_writable(table.options)
-    goal = CompactionGoal(idle_partitions(table, selection), spec.full, spec.task_bytes, spec.task_memory_bytes)
+    goal = _goal(table, selection, spec)
     distributed = Distributed(None) if spec.dry_run else _distribute(context, table, selection)
     plan = plan_compaction(table, goal)
     progress.planned(plan)
@@ -133,6 +134,32 @@ def compact(context: Context, spec: Compact) -> CompactResult:
         return CompactResult("already_done", progress.done_by_other.id)
     progress.check_outcome(plan.table, has_committed=has_committed)
     return _result("committed" if has_committed else "noop", plan.table, progress, distributed)
+
+
+def planned_bytes(table: TableHandle, spec: Compact) -> int:
+    """Bytes of the files that a compaction would rewrite now, within its limits, from metadata alone.
+
+    Where rows are postponed, what they will meet in their buckets is not known: all files that are chosen count.
+
+    Raises: as `compact`, where it plans.
+    """
+    selection, progress = _selection(spec), CompactionProgress(_budget(spec), spec.max_seconds)
+    table = table.remembering()
+    plan = plan_compaction(table, _goal(table, selection, spec))
+    if any(number == POSTPONED_BUCKET for _, number in plan.files):
+        return sum(file.size_bytes for files in plan.files.values() for file in files)
+    progress.planned(plan)
+    tasks: Sequence[CompactTask] = plan.tasks
+    rewritten_bytes = 0
+    while tasks:
+        taken = progress.next_round(tasks)
+        rewritten_bytes += sum(task.bytes_to_rewrite for task in taken.chosen)
+        tasks = taken.later
+    return rewritten_bytes
+
+
+def _goal(table: TableHandle, selection: BucketSelection, spec: Compact) -> CompactionGoal:
+    return CompactionGoal(idle_partitions(table, selection), spec.full, spec.task_bytes, spec.task_memory_bytes)
 
 
 def _selection(spec: Compact) -> BucketSelection:

@@ -127,6 +127,16 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
     )
 
 
+def planned_bytes(table: TableHandle, spec: DeleteRows) -> int:
+    """Bytes of the files that would be read now, those that may have matching rows, from metadata alone.
+
+    Raises: as `delete_rows`, where it plans.
+    """
+    _check(table)
+    tasks, _ = read_at_latest(table, partial(_plan, table, parse_where(spec.where)))
+    return sum(file.size_bytes for task in tasks for file in task.files)
+
+
 def _check(table: TableHandle) -> None:
     check_writable(table.options)
     if table.schema.primary_keys:

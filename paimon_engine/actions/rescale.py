@@ -97,6 +97,16 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
     )
 
 
+def planned_bytes(table: TableHandle, spec: Rescale) -> int:
+    """Bytes of the files that a rescale would rewrite now, from metadata alone.
+
+    Raises: as `rescale`, where it plans.
+    """
+    table, snapshot = latest_with_schema(table)
+    _, removals = _plan(table, snapshot, spec)
+    return sum(file.size_bytes for message in removals for file in message.compact_before)
+
+
 def _plan(
     table: TableHandle, snapshot: Snapshot | None, spec: Rescale
 ) -> tuple[list[RescaleTask], list[CommitMessage]]:

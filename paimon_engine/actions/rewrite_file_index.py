@@ -119,6 +119,15 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
     return _result(table, spec, run)
 
 
+def planned_bytes(table: TableHandle, spec: RewriteFileIndex) -> int:
+    """Bytes of the files that would be read now for new indexes, from metadata alone.
+
+    Raises: as `rewrite_file_index`, where it plans.
+    """
+    stale = read_at_latest(table, partial(_plan, table, spec, _IndexRewriteState(), None))
+    return sum(entry.file.size_bytes for entry in stale) if _any(table) else 0
+
+
 def _plan(
     table: TableHandle,
     spec: RewriteFileIndex,

@@ -11,7 +11,9 @@ from typing import Annotated, Literal
 
 from paimon_engine.action import Context, Result, action
 from paimon_engine.specs import Spec
+from paimon_engine.table.check.row_bytes import bytes_of_rows
 from paimon_engine.table.check.table_check import Depth, Problem, examine_table
+from paimon_engine.table.state.handle import TableHandle
 
 logger = logging.getLogger(__name__)
 
@@ -57,3 +59,11 @@ def verify(context: Context, spec: Verify) -> VerifyResult:
     logger.info("%s is %s: %d problems", table.paths.root, status, len(found.problems))
     counted = found.roots, found.manifests, found.data_files, found.rows
     return VerifyResult(status, depth.value, found.problems, *counted, closed=found.closed, notes=found.notes)
+
+
+def planned_bytes(table: TableHandle, spec: Verify) -> int:
+    """Bytes of the files whose rows would be read, from metadata alone; none where rows are not looked at.
+
+    Raises: PaimonError if the metadata cannot be read.
+    """
+    return bytes_of_rows(table) if Depth(spec.depth) is Depth.ROWS else 0

@@ -32,12 +32,13 @@ from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.files.bucketing import BucketRows
 from paimon_engine.table.files.commit_message import CommitMessage, MessageOrigin
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.partitions import live_partitions, resolve_partition_spec
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.table.write.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
 from paimon_engine.table.write.part_writer import PART_SEQUENCES, write_part
 from paimon_engine.table.write.repeated_writes import warn_of_earlier_commits
-from paimon_engine.table.write.source_files import plan_files, read_rows, write_files
+from paimon_engine.table.write.source_files import plan_files, read_rows, source_bytes, write_files
 from paimon_engine.table.write.writer import (
     WriteState,
     rewrite_uncommitted,
@@ -189,6 +190,17 @@ def write(context: Context, spec: Write) -> WriteResult:
         return _all_messages(table, outcomes)
 
     return _write(table, produce, spec.overwrite, name or CommitAttributes())
+
+
+def planned_bytes(table: TableHandle, spec: Write) -> int:
+    """Bytes of the source files, from their listing alone, and of the table where its keys have to be read.
+
+    Raises: NotFoundError if no file matches; StorageError.
+    """
+    size_bytes = source_bytes(spec.source, table.config)
+    if table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
+        size_bytes += sum(entry.file.size_bytes for entry in live_entries(table, latest_snapshot(table)))
+    return size_bytes
 
 
 def _write_by_key(

@@ -38,9 +38,17 @@ def run(
         typer.Option("--guard", help="End when standard input closes: with its parent process."),
     ] = False,
     progress: ProgressOption = ProgressStyle.BAR,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads of a job without Spark.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory of an embedded Spark's JVM, such as 2 gb.")
+    ] = None,
+    spark_conf: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", envvar="PAIMON_ENGINE_SPARK_CONF", help="Settings of Spark, as a JSON object."),
+    ] = None,
 ) -> None:
     """Carry out a job: an action on a table, as JSON. This is what a scheduler calls."""
-    from paimon_engine.jobs import Job
+    from paimon_engine.jobs import Job, Resources, decode
 
     if guard and job == "-":
         raise InvalidArgumentError("--guard watches standard input, so the job must come from a file")
@@ -49,7 +57,9 @@ def run(
 
         exit_when_stdin_closes()
     parsed = Job.from_json(sys.stdin.read() if job == "-" else Path(job).read_text(encoding="utf-8"))
-    done = run_job(parsed, spark=spark, progress=progress, is_kept=True)
+    given = {"local_cores": threads, "memory": memory, "spark_conf": spark_conf}
+    resources = decode(Resources, given, name="run")
+    done = run_job(parsed, spark=spark, progress=progress, is_kept=True, resources=resources)
     if result is None:
         print_json(done.to_dict())
         return

@@ -12,10 +12,17 @@ from paimon_engine.cli.terminal import ProgressStyle, print_progress_json, progr
 from paimon_engine.progress import Progress
 
 if TYPE_CHECKING:
-    from paimon_engine.jobs import Job, JobResult
+    from paimon_engine.jobs import Job, JobResult, Resources
 
 
-def run_job(job: Job, *, spark: str | None, progress: ProgressStyle, is_kept: bool = False) -> JobResult:
+def run_job(
+    job: Job,
+    *,
+    spark: str | None,
+    progress: ProgressStyle,
+    is_kept: bool = False,
+    resources: Resources | None = None,
+) -> JobResult:
     """Runs a job on threads or on Spark, with its steps as bars or lines; `is_kept` says that it may be repeated.
 
     Raises: PaimonError of all kinds.
@@ -27,7 +34,7 @@ def run_job(job: Job, *, spark: str | None, progress: ProgressStyle, is_kept: bo
         with working("starting Spark" if spark else "opening", progress):
             if spark and progress is ProgressStyle.JSON:
                 print_progress_json(Progress("start Spark", 0, 1))
-            executor = stack.enter_context(open_executor(spark))
+            executor = stack.enter_context(open_executor(spark, resources))
             if spark and progress is ProgressStyle.JSON:
                 print_progress_json(Progress("start Spark", 1, 1))
         startup_seconds = time.monotonic() - begun

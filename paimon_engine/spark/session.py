@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyspark
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from paimon_engine.arrow_memory import SETTINGS
@@ -35,6 +36,7 @@ _JAVA_OPTIONS = (
     # Without this the JVM leaves a file in /tmp/hsperfdata_<user>.
     "-XX:-UsePerfData",
 )
+_JAVA_OPTIONS_SETTING = "spark.driver.extraJavaOptions"
 _QUICK_START = "-XX:TieredStopAtLevel=1"
 """Only the simple compiler: start and first job take 7 s of processor time instead of 12, and a second less on the
 clock; but rows that pass the JVM (DataFrames, shuffles) take twice as long."""
@@ -110,7 +112,7 @@ def _started(
         )
     directory = tempfile.mkdtemp(prefix="paimon-spark-")
     try:
-        settings = {**_settings(Path(directory), memory, java_options), **(config or {})}
+        settings = _with_more(_settings(Path(directory), memory, java_options), config or {})
         with _environment(_NO_CONNECTION):
             with _environment({**_START, "SPARK_LOCAL_DIRS": directory}):
                 builder = SparkSession.builder.master(f"local[{cores or '*'}]").config(map=dict(settings))
@@ -124,13 +126,14 @@ def _started(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def connect_session(url: str, *, ship: bool = True) -> SparkSession:
+def connect_session(url: str, *, ship: bool = True, config: Mapping[str, str] | None = None) -> SparkSession:
     """A session on a Spark Connect server (`sc://host:port/;token=…`), to be stopped by the caller.
 
-    `ship` sends this engine's code along; set it to False if the workers have it installed.
+    `ship` sends this engine's code along; set it to False if the workers have it installed. `config` are settings of
+    the session.
 
-    Raises: InvalidArgumentError for another address, or if the server refuses us; SparkError within 15 s if nothing
-    answers there.
+    Raises: InvalidArgumentError for another address, a setting that the server refuses, or if it refuses us; SparkError
+    within 15 s if nothing answers there.
     """
     # What follows the first semicolon may be a token.
     shown = url.partition(";")[0]
@@ -145,8 +148,17 @@ def connect_session(url: str, *, ship: bool = True) -> SparkSession:
     except ValueError as error:
         raise InvalidArgumentError(f"A Spark Connect address looks like sc://host:15002, not {shown}") from error
     session.client.set_retry_policies([lost_after_a_minute()])
-    if ship:
-        ship_engine(session)
+    try:
+        with spark_calls("the settings of Spark were refused"):
+            for name, value in (config or {}).items():
+                session.conf.set(name, value)
+        if ship:
+            ship_engine(session)
+    except SparkError as error:
+        session.stop()
+        if isinstance(error.__cause__, AnalysisException):
+            raise InvalidArgumentError(f"spark_conf: {error.__cause__}") from error
+        raise
     return session
 
 
@@ -283,7 +295,7 @@ def _settings(directory: Path, memory: str, java_options: Sequence[str]) -> dict
         "spark.app.name": "paimon",
         "spark.api.mode": "classic",
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": " ".join(map(_quoted, all_options)),
+        _JAVA_OPTIONS_SETTING: " ".join(map(_quoted, all_options)),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(directory),
@@ -298,6 +310,14 @@ def _settings(directory: Path, memory: str, java_options: Sequence[str]) -> dict
         # A worker that crashes in compiled code says where.
         "spark.python.worker.faulthandler.enabled": "true",
     }
+
+
+def _with_more(settings: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Our settings with those of the caller, which win; options of the JVM are added to ours, which keep its files."""
+    found = {**settings, **given}
+    if _JAVA_OPTIONS_SETTING in given:
+        found[_JAVA_OPTIONS_SETTING] = f"{settings[_JAVA_OPTIONS_SETTING]} {given[_JAVA_OPTIONS_SETTING]}"
+    return found
 
 
 def _quoted(option: str) -> str:

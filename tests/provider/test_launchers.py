@@ -19,8 +19,9 @@ from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import InProcess, Subprocess, choose_launcher, own_process
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from airflow_provider_paimon.placement import Placement
 from paimon_engine import Catalog
-from paimon_engine.jobs import Job, StorageRef, TableRef, action_type
+from paimon_engine.jobs import Job, Resources, StorageRef, TableRef, action_type
 from tests.provider.conftest import TABLE
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -51,20 +52,23 @@ def wait_until(condition, seconds: float = 60) -> bool:
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────
 
 
+def placed(where: str) -> Placement:
+    return Placement(where, "")
+
+
 @pytest.mark.parametrize(
-    ("action", "where", "kind"),
+    ("resources", "spark", "memory"),
     [
-        ("create_tag", "auto", InProcess),
-        ("rollback", "auto", InProcess),
-        ("expire_snapshots", "auto", InProcess),
-        ("compact", "auto", Subprocess),
-        ("write", "auto", Subprocess),
-        ("compact", "in_process", InProcess),
-        ("create_tag", "subprocess", Subprocess),
+        (Resources(), "local[*]", None),
+        (Resources(local_cores=3, memory=1 << 30, spark_conf={"spark.a": "b"}), "local[3]", 1 << 30),
     ],
 )
-def test_the_place_fits_the_work(action, where, kind):
-    assert isinstance(choose_launcher(action, where), kind)
+def test_an_embedded_spark_takes_the_resources(resources, spark, memory):
+    launcher = choose_launcher(placed("subprocess"), resources)
+
+    assert isinstance(launcher, Subprocess)
+    assert (launcher.spark, launcher.memory_bytes) == (spark, memory)
+    assert launcher.spark_conf == (resources.spark_conf or {})
 
 
 def _connection(monkeypatch, name: str, **fields) -> None:
@@ -76,33 +80,28 @@ def test_a_spark_connect_server(monkeypatch):
     fields = {"host": "spark.example", "port": 15009, "login": "me", "password": "the; to=ken", "extra": extra}
     _connection(monkeypatch, "cluster", conn_type="spark_connect", **fields)
 
-    launcher = choose_launcher("compact", "auto", "cluster")
+    launcher = choose_launcher(placed("cluster"), Resources(spark_conf={"spark.a": "b"}), "cluster")
 
     assert isinstance(launcher, Subprocess)
     assert launcher.spark == "sc://spark.example:15009/;user_id=me;use_ssl=True"
     assert launcher.environment == {"SPARK_CONNECT_AUTHENTICATE_TOKEN": "the; to=ken"}
+    assert launcher.spark_conf == {"spark.a": "b"}
     assert "the; to=ken" not in repr(launcher)
-
-
-def test_work_on_metadata_needs_no_cluster(monkeypatch):
-    _connection(monkeypatch, "cluster", conn_type="spark", host="yarn")
-
-    assert isinstance(choose_launcher("create_tag", "auto", "cluster"), InProcess)
 
 
 def test_connections_of_other_types_are_refused_with_those_that_are_allowed(monkeypatch):
     _connection(monkeypatch, "cluster", conn_type="postgres", host="db")
 
     with pytest.raises(AirflowFailException, match="is of type postgres; allowed is .*spark_connect") as refused:
-        choose_launcher("compact", "auto", "cluster")
+        choose_launcher(placed("cluster"), None, "cluster")
 
     assert "Leave spark_conn_id away" in str(refused.value)
 
 
-@pytest.mark.parametrize("where", ["auto", "spark_connect"])
+@pytest.mark.parametrize("where", ["cluster", "spark_connect"])
 def test_a_connection_that_is_missing_is_not_tried_again(where):
     with pytest.raises(AirflowFailException, match="The connection nowhere that spark_conn_id names is not defined"):
-        choose_launcher("compact", where, "nowhere")
+        choose_launcher(placed(where), None, "nowhere")
 
 
 @pytest.mark.parametrize(("host", "message"), [(None, "names no host"), ("sc://h/path", "host sc://h/path")])
@@ -110,12 +109,7 @@ def test_a_connection_without_a_usable_address_is_refused(monkeypatch, host, mes
     _connection(monkeypatch, "cluster", conn_type="spark_connect", host=host)
 
     with pytest.raises(AirflowFailException, match=message):
-        choose_launcher("compact", "auto", "cluster")
-
-
-def test_spark_connect_needs_a_connection():
-    with pytest.raises(AirflowFailException, match="needs spark_conn_id"):
-        choose_launcher("compact", "spark_connect")
+        choose_launcher(placed("cluster"), None, "cluster")
 
 
 # ── in this process ─────────────────────────────────────────────────────────────────────────────
@@ -348,7 +342,7 @@ def _java_below(parent: int) -> int | None:
 @pytest.mark.spark
 def test_operators_on_an_embedded_spark(catalog: Catalog, warehouse: str, source: str, context, caplog):
     caplog.set_level(logging.INFO)
-    fields = {"task_id": "t", "table": TABLE, "warehouse": warehouse}
+    fields = {"task_id": "t", "table": TABLE, "warehouse": warehouse, "launcher": "subprocess", "local_cores": 1}
 
     written = PaimonWriteOperator(source=source, **fields).execute(context)
     compacted = PaimonCompactOperator(full=True, **fields).execute(context)
@@ -361,7 +355,9 @@ def test_operators_on_an_embedded_spark(catalog: Catalog, warehouse: str, source
 
 @pytest.mark.spark
 def test_a_wrong_call_on_an_embedded_spark_fails_at_once(catalog: Catalog, warehouse: str, context):
-    operator = PaimonCompactOperator(task_id="t", table=TABLE, warehouse=warehouse, where="id > 1")
+    operator = PaimonCompactOperator(
+        task_id="t", table=TABLE, warehouse=warehouse, where="id > 1", launcher="subprocess"
+    )
 
     with pytest.raises(AirflowFailException, match="partition columns"):
         operator.execute(context)

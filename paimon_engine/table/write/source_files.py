@@ -107,6 +107,18 @@ def plan_files(
     return tasks
 
 
+def source_bytes(source: str | Sequence[str], config: EnvConfig) -> int:
+    """Bytes of the files of some paths or wildcards, as they are listed; `config` has the options of their store.
+
+    Raises: NotFoundError if no file matches; InvalidArgumentError if none is named.
+    """
+    sources = [source] if isinstance(source, str) else list(source)
+    if not sources:
+        raise InvalidArgumentError("a write needs at least one source file")
+    storage = EnvConfig(sources[0], config.options, config.secrets).build().storage
+    return sum(info.size_bytes for item in sources for info in _expand(storage, item))
+
+
 def _expand(storage: Any, source: str) -> list[Any]:
     """Files of a path: the file itself, the files of a directory, or those that match a wildcard in the last part."""
     directory, _, pattern = source.rpartition("/")

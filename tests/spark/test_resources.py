@@ -1,0 +1,52 @@
+"""What a job may take reaches the threads, the embedded session and the session on a server, or is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.jobs import Resources, open_executor
+
+pytestmark = pytest.mark.spark
+
+MIB = 1 << 20
+
+
+def test_an_embedded_session_takes_memory_settings_and_options_of_the_jvm():
+    settings = {"spark.sql.shuffle.partitions": "3", "spark.driver.extraJavaOptions": "-Dpaimon.test=yes"}
+
+    with open_executor("local[1]", Resources(memory=600 * MIB, spark_conf=settings)) as executor:
+        session = executor.session  # type: ignore[attr-defined]
+        java = session.sparkContext._jvm.java.lang
+        assert session.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert session.sparkContext.defaultParallelism == 1
+        assert 500 * MIB < java.Runtime.getRuntime().maxMemory() <= 600 * MIB
+        assert java.System.getProperty("paimon.test") == "yes"
+        # Ours are still there.
+        assert "paimon-spark-" in java.System.getProperty("java.io.tmpdir")
+
+
+def test_a_session_on_a_server_takes_settings_of_a_session(connect_url: str):
+    with open_executor(connect_url, Resources(spark_conf={"spark.sql.shuffle.partitions": "3"})) as executor:
+        assert executor.session.conf.get("spark.sql.shuffle.partitions") == "3"  # type: ignore[attr-defined]
+
+
+def test_a_setting_that_the_server_refuses_is_an_error(connect_url: str):
+    with (
+        pytest.raises(InvalidArgumentError, match=r"spark_conf: .*spark\.executor\.memory"),
+        open_executor(connect_url, Resources(spark_conf={"spark.executor.memory": "2g"})),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("spark", "resources", "message"),
+    [
+        (None, {"spark_conf": {"spark.a": "b"}}, "runs without"),
+        ("local[2]", {"local_cores": 3}, r"give local\[N\]"),
+        ("sc://127.0.0.1:1", {"local_cores": 3}, "local_cores"),
+    ],
+)
+def test_what_does_not_go_with_the_place_is_refused(spark: str | None, resources: dict, message: str):
+    with pytest.raises(InvalidArgumentError, match=message), open_executor(spark, Resources(**resources)):
+        pass
