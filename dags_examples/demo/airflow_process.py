@@ -33,8 +33,8 @@ class LocalAirflow:
         self._home = home
         self._project = project
         self._more = dict(environment or {})
-        self._port = port if port is not None and _is_free(port) else _free_port()
-        self.url = f"http://127.0.0.1:{self._port}"
+        self.port = port if port is not None and _is_free(port) else free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
         self._log = home / "standalone.log"
@@ -69,35 +69,9 @@ class LocalAirflow:
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=self._project,
-            env={**os.environ, **self._environment()},
+            env={**os.environ, **airflow_environment(self._home, self._project, self.port), **self._more},
             start_new_session=True,
         )
-
-    def _environment(self) -> Mapping[str, str]:
-        return {
-            "AIRFLOW_HOME": str(self._home),
-            # The components of `standalone` are started by name.
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-            "PYTHONPATH": str(self._project),
-            "NO_PROXY": "127.0.0.1,localhost",
-            "no_proxy": "127.0.0.1,localhost",
-            "AIRFLOW__CORE__DAGS_FOLDER": str(self._project / "dags_examples"),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-            "AIRFLOW__CORE__PARALLELISM": "4",
-            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
-            "AIRFLOW__API__HOST": "127.0.0.1",
-            "AIRFLOW__API__PORT": str(self._port),
-            "AIRFLOW__API__BASE_URL": self.url,
-            # A busy machine answers late, above all while the API server starts.
-            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
-            "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",
-            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
-            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port()),
-            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            **self._more,
-        }
 
     def wait_until_healthy(self) -> None:
         """Returns once all components answer.
@@ -157,7 +131,36 @@ class LocalAirflow:
         return "\n".join(lines[-TAIL_LINES:])
 
 
-def _free_port() -> int:
+def airflow_environment(home: Path, project: Path, port: int) -> dict[str, str]:
+    """The settings of an Airflow that lives in `home`, reads the DAGs of `project` and listens on this port only."""
+    url = f"http://127.0.0.1:{port}"
+    return {
+        "AIRFLOW_HOME": str(home),
+        # The components of `standalone` are started by name.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": str(project),
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(project / "dags_examples"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": url,
+        # A busy machine answers late, above all while the API server starts.
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    }
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -1,0 +1,119 @@
+"""The harness itself: parts die and come back, tasks are seen, nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.airflow import PROJECT, RealAirflow, lives
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
+
+DAG_FILE = """
+import time
+from datetime import timedelta
+
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseOperator, DAG, task
+
+
+class Later(BaseOperator):
+    def execute(self, context):
+        self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=1)), method_name="resume")
+
+    def resume(self, context, event):
+        return "resumed"
+
+
+with DAG("waits", schedule=None):
+    Later(task_id="later")
+
+with DAG("maps", schedule=None):
+
+    @task
+    def double(number):
+        return 2 * number
+
+    double.expand(number=[1, 2])
+
+with DAG("sleeps", schedule=None):
+
+    @task(retries=1, retry_delay=timedelta(seconds=0))
+    def sleep(dag_run=None, ti=None):
+        if ti.try_number == 1:
+            time.sleep(600)
+        return ti.try_number
+
+    sleep()
+"""
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealAirflow]:
+    with RealAirflow(tmp_path_factory.mktemp("real"), {"dags.py": DAG_FILE}) as running:
+        yield running
+
+
+def test_mapped_tasks_return_values(airflow: RealAirflow):
+    run = airflow.run("maps")
+    airflow.wait_for_run("maps", run)
+
+    assert [airflow.xcom("maps", run, "double", map_index=index) for index in (0, 1)] == [2, 4]
+    assert sorted(airflow.tasks("maps", run)) == ["double.0", "double.1"]
+
+
+def test_a_triggerer_that_was_killed_is_replaced(airflow: RealAirflow):
+    airflow.kill("triggerer")
+    run = airflow.run("waits")
+    airflow.wait_for_task("waits", run, "later", "deferred")
+
+    airflow.start("triggerer")
+
+    airflow.wait_for_run("waits", run)
+
+
+def test_a_task_whose_scheduler_was_killed_is_run_again(airflow: RealAirflow):
+    run = airflow.run("sleeps")
+    task = airflow.wait_for_task("sleeps", run, "sleep", "running")
+    assert airflow.wait_until(lambda: airflow.tasks("sleeps", run)["sleep"]["pid"], "a process") in airflow.pids(
+        "scheduler"
+    )
+
+    airflow.restart("scheduler")
+
+    airflow.wait_for_run("sleeps", run)
+    assert airflow.xcom("sleeps", run, "sleep") > task["try_number"]
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from tests.support.airflow import RealAirflow
+with RealAirflow(Path(sys.argv[1]), parts=["api-server", "triggerer"]) as airflow:
+    print(*(pid for part in airflow.parts for pid in airflow.pids(part)), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_nothing_stays_when_the_test_is_killed(tmp_path: Path):
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, start_new_session=True)
+    assert process.stdout is not None
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(pids) >= 2
+
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+    deadline = time.monotonic() + 30
+    while any(lives(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
