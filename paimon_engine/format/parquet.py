@@ -41,6 +41,7 @@ from paimon_engine.format.layout import (
     text_offsets,
     without_nulls_below,
 )
+from paimon_engine.format.parquet_bounds import ColumnChoice
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
 from paimon_engine.format.parquet_encoding import (
     PAGE_BYTES,
@@ -78,16 +79,19 @@ def read_batches(
     path: str,
     limit: BatchLimit = BATCH_LIMIT,
     dictionary_columns: Collection[str] = (),
+    choose: ColumnChoice | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in the file's own types and order.
 
-    The text columns `dictionary_columns` may come as dictionaries, where the file keeps them so.
+    `choose` may choose fewer of them, once it sees the footer. The text columns `dictionary_columns` may come as
+    dictionaries, where the file keeps them so.
 
     Raises: CorruptTableError if the bytes are not a Parquet file; UnsupportedError for nanoseconds beyond 1677 to 2262.
     """
     try:
         stored = _Stored(source, path, limit, dictionary_columns)
-        yield from stored.read(schema, range(stored.metadata.num_row_groups))
+        columns = schema if choose is None else choose(stored.metadata)
+        yield from stored.read(columns, range(stored.metadata.num_row_groups))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
@@ -169,6 +173,7 @@ def read_matching(
     limit: BatchLimit = BATCH_LIMIT,
     row_groups: Collection[int] | None = None,
     dictionary_columns: Collection[str] = (),
+    choose: ColumnChoice | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `read_batches`, without row groups of which the footer says that no row matches, or not in `row_groups`.
 
@@ -182,11 +187,12 @@ def read_matching(
         stored = _Stored(source, path, limit, dictionary_columns, fragment.metadata)
         counts = (fragment.metadata.row_group(number).num_rows for number in range(fragment.metadata.num_row_groups))
         starts = list(accumulate(counts, initial=0))
+        columns = schema if choose is None else choose(fragment.metadata)
         for number in matching_groups(stored.file(), fragment, where, without_nan):
             if row_groups is not None and number not in row_groups:
                 continue
             position = starts[number]
-            for rows in stored.read(schema, [number]):
+            for rows in stored.read(columns, [number]):
                 yield position, rows
                 position += rows.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

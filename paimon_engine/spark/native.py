@@ -28,7 +28,7 @@ from typing import Final
 
 from paimon_engine.lsm.sections import Section
 from paimon_engine.meta.evolution import column_sources, has_same_types
-from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import UNKNOWN_STATS
 from paimon_engine.predicate import bind, columns_of
@@ -184,12 +184,18 @@ class _Judge:
 
     def _columns_in(self, file: DataFile, split: Split, *, in_files: bool) -> tuple[str | None, ...] | None:
         """The file's names of the columns, partition columns too if their values are `in_files`; None if not so."""
-        has_retracts = bool(self._table.schema.primary_keys) and file.delete_row_count != 0
-        if file.format != "parquet" or has_retracts or file.name in split.vectors:
+        if file.format != "parquet" or self._may_have_retracts(file) or file.name in split.vectors:
             return None
         if file.schema_id not in self._stored:
             self._stored[file.schema_id] = self._names_in(self._table.schema_of(file.schema_id))
         return self._stored[file.schema_id] if self._has_what_it_should(file, in_files=in_files) else None
+
+    def _may_have_retracts(self, file: DataFile) -> bool:
+        """Whether there may be delete records; pypaimon, which takes them from `rowkind.field`, notes none."""
+        if not self._table.schema.primary_keys:
+            return False
+        miscounts = self._table.options.rowkind_field is not None and file.file_source != FileSource.COMPACT
+        return file.delete_row_count != 0 or miscounts
 
     def _has_what_it_should(self, file: DataFile, *, in_files: bool) -> bool:
         """Whether the file is known to have no NaN, and the values of keys and, `in_files`, of partition columns."""

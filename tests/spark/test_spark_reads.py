@@ -30,6 +30,7 @@ from paimon_engine.spark.executor import SparkExecutor, check_reachable
 from tests.spark.reads import ARROW, BOTH, NATIVE, NEITHER, assert_reads, plan_of
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.corpus import Case, corpus_cases
+from tests.support.pypaimon import PyPaimon
 
 pytestmark = pytest.mark.spark
 
@@ -132,6 +133,22 @@ def test_delete_records_in_lone_files_are_left_out(catalog: Catalog) -> None:
 
     assert_reads(table, ARROW)
     assert table.to_spark().count() == 2
+
+
+def test_deletes_that_pypaimon_notes_as_none_are_left_out(catalog: Catalog, tmp_path: Path, pypaimon: PyPaimon) -> None:
+    path, kinds = tmp_path / "db.db" / "t", pa.array(["+I", "-D", "+I"])
+    schema = KEYED.append(pa.field("kind", pa.string()))
+    options = {"bucket": "1", "rowkind.field": "kind"}
+    pypaimon.create(path, schema, primary_keys=["k"], options=options)
+    pypaimon.append(path, rows(0, 3).append_column("kind", kinds))
+    table = catalog.table("db.t")
+
+    assert_reads(table, ARROW, columns=["k", "s"])
+    assert table.to_spark(["k"]).count() == 2
+    table.write(rows(5, 6).append_column("kind", pa.array(["+I"])))
+    table.compact(full=True)
+    assert_reads(table, NATIVE, columns=["k", "s"])
+    assert table.to_spark(["k"]).count() == 3
 
 
 def test_keys_that_may_be_lost_beside_a_row_are_left_to_the_engine(

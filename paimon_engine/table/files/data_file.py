@@ -15,6 +15,7 @@ from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
+from paimon_engine.format.parquet_bounds import SparedColumns
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -29,6 +30,8 @@ from paimon_engine.table.files.projection import narrowed_like
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
 from paimon_engine.types import to_arrow, to_arrow_field
 
+_INSERTS: Final = (0, 0)
+"""Smallest and largest `_VALUE_KIND` of rows that are all `+I`."""
 _SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_KIND, pa.int8()))
 
 
@@ -112,12 +115,14 @@ class ScanOptions:
     """How a file is read: its batches keep to `limit`.
 
     Of a Parquet file all row groups but `row_groups` may be left out, and text columns in `dictionary_columns` may come
-    as Arrow dictionaries.
+    as Arrow dictionaries. Where `spared` is given, the system columns and those in it may be left out of a file in
+    which all rows are inserts.
     """
 
     limit: BatchLimit = BATCH_LIMIT
     dictionary_columns: Collection[str] = ()
     row_groups: Collection[int] | None = None
+    spared: Collection[str] | None = None
 
 
 ALL_ROWS: Final = RowMask()
@@ -168,10 +173,12 @@ def read_data_file(
     wanted = _wanted(file_schema, sources, with_system_columns=with_system_columns)
     source, directory = data_file_at(table, location.directory, file)
     path = f"{directory}/{file.name}"
+    names = [field.name for field in wanted]
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
     same = unchanged_columns(file_schema, table.schema) if scan.dictionary_columns and file.format == "parquet" else {}
     encoded = [stored for stored, name in same.items() if name in scan.dictionary_columns]
+    choice = _spared_columns(file, sources, wanted, scan.spared if with_system_columns else None)
     check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(mask.deleted)
     lost = _lost_keys(table, path, file, file_schema, source)
@@ -184,13 +191,18 @@ def read_data_file(
             path,
             skipping=skipping,
             scan=replace(scan, dictionary_columns=encoded),
+            choice=choice,
         ):
+            omitted = frozenset() if choice is None else choice.omitted
             here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
-            check.columns(found, [field.name for field in wanted if field.name not in here])
+            check.columns(found, [name for name in names if name not in here and name not in omitted])
             rows = lost.put_back(first_row, orc.fitted(found, stored_types) if file.format == "orc" else found)
-            batch = _typed(rows, [source for source in sources if source.field.name not in here], path)
-            batch = with_partition(batch, here, columns, rows.num_rows)
-            if with_system_columns:
+            left_out = {one.field.name for one in sources if one.stored is not None and one.stored.name in omitted}
+            read = [one for one in sources if one.field.name not in here and one.field.name not in left_out]
+            batch = with_partition(
+                _typed(rows, read, path), here, [name for name in columns if name not in left_out], rows.num_rows
+            )
+            if with_system_columns and not omitted:
                 batch = _with_system_columns(batch, rows, path)
             check.add(first_row, rows, batch)
             if position_column is not None:
@@ -200,6 +212,25 @@ def read_data_file(
             if mask.ends_before(first_row + batch.num_rows):
                 return
     check.finish(whole=skipping is None and scan.row_groups is None)
+
+
+def _spared_columns(
+    file: DataFile, sources: Sequence[ColumnSource], wanted: Sequence[pa.Field], spared: Collection[str] | None
+) -> SparedColumns | None:
+    """Leaves out system columns, and those `spared`, where the file has inserts only; None if it cannot be known.
+
+    A delete count of zero does not show it: pypaimon notes zero whatever the rows are. The footer does, and it has
+    the range of sequence numbers that each read compares with the manifest.
+    """
+    if spared is None or file.format != "parquet" or file.delete_row_count != 0:
+        return None
+    columns = {one.stored.name for one in sources if one.stored is not None and one.field.name in spared}
+    columns |= {SEQUENCE_NUMBER, VALUE_KIND}
+    if all(field.name in columns for field in wanted):
+        # Without any column, batches would have no rows.
+        return None
+    bounds = {SEQUENCE_NUMBER: (file.min_sequence_number, file.max_sequence_number), VALUE_KIND: _INSERTS}
+    return SparedColumns(pa.schema(wanted), frozenset(columns), bounds)
 
 
 def _row_check(path: str, file: DataFile, file_schema: TableSchema, *, is_sorted: bool, warns: bool) -> RowCheck:
@@ -249,6 +280,7 @@ def _positioned(
     *,
     skipping: FileFilter | None,
     scan: ScanOptions,
+    choice: SparedColumns | None,
 ) -> Positioned:
     """Batches of the file, each with the position of its first row; row groups that cannot match are skipped."""
     limit, dictionary_columns = scan.limit, scan.dictionary_columns
@@ -267,12 +299,13 @@ def _positioned(
     reader = SKIPPING_READERS.get(file_format)
     if reader is not None and skipping is not None:
         without_nan = skipping.without_nan
-        yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, limit=limit)
+        chosen = {} if choice is None else {"choose": choice}
+        yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, limit=limit, **chosen)
         return
     first_row = 0
     read = (
-        partial(parquet.read_batches, dictionary_columns=dictionary_columns)
-        if dictionary_columns
+        partial(parquet.read_batches, dictionary_columns=dictionary_columns, choose=choice)
+        if dictionary_columns or choice is not None
         else READERS[file_format]
     )
     for rows in read(stream, wanted, path=path, limit=limit):

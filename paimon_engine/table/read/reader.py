@@ -104,12 +104,14 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
     vectors = VectorReader(table, {name: location for split in splits for name, location in split.vectors.items()})
     narrow = narrowed(table, rows.columns, rows.where)
     needed = needed_columns(narrow, rows)
+    unmerged = _columns_of_merges(narrow, rows, needed)
     conjuncts = usable_conjuncts(table, rows.file_filter)
     for split in splits:
         location = bucket_location(table, split.partition, split.bucket)
         for section in split.sections:
             skipping = skipping_conjuncts(table, section, conjuncts)
-            files = _Files(narrow, location, needed, vectors, skipping)
+            spared = None if len(section) > 1 or split.has_equal_sequences else unmerged
+            files = _Files(narrow, location, needed, vectors, skipping, spared)
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
 
@@ -147,9 +149,21 @@ def _kind_texts(rows: pa.RecordBatch) -> pa.Array:
 def needed_columns(table: TableHandle, rows: RowSelection) -> list[str]:
     """Columns to decode, in table order: asked for, filtered on, and what the merge looks at."""
     names = table.schema.row_type.names
-    needed = {*(names if rows.columns is None else (path_of(table.schema.row_type, name)[0] for name in rows.columns))}
-    needed |= root_columns(rows.where, names) if rows.where is not None else set()
-    return list(merge_columns(table.schema, [name for name in names if name in needed]))
+    asked = _asked_columns(table, rows)
+    return list(merge_columns(table.schema, [name for name in names if name in asked]))
+
+
+def _asked_columns(table: TableHandle, rows: RowSelection) -> set[str]:
+    names = table.schema.row_type.names
+    asked = {*(names if rows.columns is None else (path_of(table.schema.row_type, name)[0] for name in rows.columns))}
+    return asked | (root_columns(rows.where, names) if rows.where is not None else set())
+
+
+def _columns_of_merges(table: TableHandle, rows: RowSelection, needed: Sequence[str]) -> frozenset[str] | None:
+    """What only merges look at, beside system columns; None where the read gives what those say."""
+    if rows.with_row_kinds or rows.keeps_retracts:
+        return None
+    return frozenset(needed) - _asked_columns(table, rows)
 
 
 def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
@@ -178,6 +192,7 @@ class _Files:
     columns: Sequence[str]
     vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
+    spared: Collection[str] | None = None
     keys: RangeReader | None = None
     limit: BatchLimit = BATCH_LIMIT
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
@@ -197,7 +212,7 @@ class _Files:
             with_system_columns=with_system_columns,
             mask=RowMask(deleted, selected),
             where=self.where,
-            scan=ScanOptions(self.limit, self.dictionary_columns, self.row_groups.get(file.name)),
+            scan=ScanOptions(self.limit, self.dictionary_columns, self.row_groups.get(file.name), self.spared),
         )
 
     def run_rows(
@@ -244,7 +259,7 @@ def merge_section(
     `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, location, columns, vectors, where, keys, limit, keep, dictionary_columns, row_groups)
+    files = _Files(table, location, columns, vectors, where, None, keys, limit, keep, dictionary_columns, row_groups)
     yield from _merged(files, section, equal_sequences=False)
 
 

@@ -1,0 +1,189 @@
+"""Reads without a merge decode neither kinds nor sequence numbers of a file in which every row is an insert."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_engine import open_table
+from paimon_engine.errors import CorruptTableError
+from paimon_engine.format.binary_row import EMPTY_ROW
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.table.files.data_file import ScanOptions, bucket_location, read_data_file
+from tests.support.pypaimon import PyPaimon
+from tests.table.conftest import MakeTable, Subject
+
+COLUMNS = {"k": pa.int64(), "v": pa.string(), "w": pa.int32()}
+SPARED = ScanOptions(spared=frozenset({"k"}))
+
+
+@pytest.fixture
+def subject(make_table: MakeTable) -> Subject:
+    table = make_table(COLUMNS, primary_keys=["k"])
+    return table.write({"k": [1, 5, 9], "v": ["a", "b", "c"], "w": [1, 2, 3]})
+
+
+def _decoded(subject: Subject, file: DataFile, scan: ScanOptions = SPARED, columns: Sequence[str] = ("k", "v")) -> Any:
+    place = bucket_location(subject.handle, EMPTY_ROW, 0)
+    [rows] = read_data_file(subject.handle, place, file, columns, with_system_columns=True, scan=scan)
+    return rows
+
+
+ALL = ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "v"]
+
+
+def test_inserts_are_read_without_what_only_merges_look_at(subject: Subject) -> None:
+    assert _decoded(subject, subject.files[0]).schema.names == ["v"]
+    assert _decoded(subject, subject.files[0], ScanOptions()).schema.names == ALL
+    assert _decoded(subject, subject.files[0], ScanOptions(spared=())).schema.names == ["k", "v"]
+    assert _decoded(subject, subject.files[0])["v"].to_pylist() == ["a", "b", "c"]
+
+
+def test_without_any_other_column_they_are_read(subject: Subject) -> None:
+    assert _decoded(subject, subject.files[0], columns=["k"]).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: replace(file, delete_row_count=None),
+        lambda file: replace(file, delete_row_count=1),
+    ],
+    ids=["it does not say", "it says that there is one"],
+)
+def test_a_manifest_that_does_not_say_that_there_are_no_deletes(
+    subject: Subject, change: Callable[[DataFile], DataFile]
+) -> None:
+    assert _decoded(subject, change(subject.files[0])).schema.names == ALL
+
+
+def test_a_file_of_other_sequence_numbers_than_its_manifest_says_is_refused_as_ever(subject: Subject) -> None:
+    with pytest.raises(CorruptTableError, match="_SEQUENCE_NUMBER is 0 to 2, expected 0 to 1"):
+        _decoded(subject, replace(subject.files[0], max_sequence_number=1))
+
+
+@pytest.mark.parametrize("kinds", [[0, 3, 0], [0, 1, 2], [2, 2, 2], [3, 3, 3]])
+def test_a_manifest_that_knows_nothing_of_the_deletes_does_not_bring_them_back(
+    make_table: MakeTable, kinds: list[int]
+) -> None:
+    """As pypaimon writes them: with a delete count of zero."""
+    table = make_table(COLUMNS, primary_keys=["k"])
+    names = ["+I", "-U", "+U", "-D"]
+    table.write({"k": [1, 5, 9], "v": ["a", "b", "c"], "w": [1, 2, 3], "_KIND": [names[kind] for kind in kinds]})
+    file = replace(table.files[0], delete_row_count=0)
+
+    assert _decoded(table, file).schema.names == ALL
+    assert _decoded(table, file)["_VALUE_KIND"].to_pylist() == kinds
+
+
+def _rewritten(subject: Subject, change: Callable[[pa.Table], pa.Table], **how: Any) -> DataFile:
+    [path] = subject.data_paths()
+    storage = subject.handle.env.storage
+    sink = io.BytesIO()
+    pq.write_table(change(pq.read_table(io.BytesIO(storage.read(path)))), sink, **how)
+    storage.overwrite(path, sink.getvalue())
+    return replace(subject.files[0], size_bytes=len(sink.getvalue()))
+
+
+def test_a_footer_that_says_nothing(subject: Subject) -> None:
+    file = _rewritten(subject, lambda rows: rows, write_statistics=["v"])
+
+    assert _decoded(subject, file).schema.names == ALL
+
+
+def test_one_row_group_of_several_with_a_delete(subject: Subject) -> None:
+    kinds = pa.array([0, 0, 3], pa.int8())
+    file = _rewritten(subject, lambda rows: rows.set_column(2, "_VALUE_KIND", kinds), row_group_size=2)
+
+    place = bucket_location(subject.handle, EMPTY_ROW, 0)
+    rows = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, scan=SPARED)
+    assert [batch.schema.names for batch in rows] == [ALL]
+
+
+@pytest.mark.parametrize("name", ["_VALUE_KIND", "_SEQUENCE_NUMBER"])
+def test_a_file_that_lacks_one_of_them_is_refused_as_ever(subject: Subject, name: str) -> None:
+    file = _rewritten(subject, lambda rows: rows.drop_columns([name]))
+
+    with pytest.raises(CorruptTableError, match="expected columns"):
+        _decoded(subject, file)
+
+
+def test_nulls_among_the_kinds_are_refused_as_ever(subject: Subject) -> None:
+    kinds = pa.array([0, None, 0], pa.int8())
+    file = _rewritten(subject, lambda rows: rows.set_column(2, "_VALUE_KIND", kinds))
+
+    with pytest.raises(CorruptTableError, match="_VALUE_KIND is a null"):
+        _decoded(subject, file)
+
+
+OPTIONS: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "a sequence field": {"sequence.field": "w"},
+    "partial-update": {"merge-engine": "partial-update", "fields.w.sequence-group": "v"},
+    "aggregation": {"merge-engine": "aggregation", "fields.w.aggregate-function": "sum"},
+    "first-row": {"merge-engine": "first-row"},
+    "ignore-delete": {"ignore-delete": "true"},
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_every_merge_engine_gives_its_rows_by_any_columns(make_table: MakeTable, options: dict[str, str]) -> None:
+    """Before and after a compaction, and after deletes where the engine takes them."""
+    table = make_table(COLUMNS, primary_keys=["k"], options={"bucket": "1", **options})
+    table.write({"k": [1, 2, 3], "v": ["a", "b", "c"], "w": [1, 2, 3]})
+    _agrees_with_all_columns(table)
+    table.compact()
+    _agrees_with_all_columns(table)
+    table.write({"k": [2, 4], "v": ["x", "y"], "w": [5, 6]})
+    _agrees_with_all_columns(table)
+    if not options.keys() & {"merge-engine"}:
+        table.write({"k": [1, 4], "v": [None, None], "w": [9, 9], "_KIND": ["-D", "-D"]})
+        _agrees_with_all_columns(table)
+    table.compact()
+    _agrees_with_all_columns(table)
+
+
+def _agrees_with_all_columns(table: Subject) -> None:
+    rows = table.rows()
+    assert table.rows(columns=["v"]) == sorted(((v,) for _, v, _ in rows), key=lambda row: (row[0] is None, row))
+    assert table.rows("w > 1", ["v"]) == sorted((v,) for _, v, w in rows if w > 1)
+    assert table.rows(columns=["k"]) == [(k,) for k, _, _ in rows]
+    assert table.rows("k = 2", ["w"]) == [(w,) for k, _, w in rows if k == 2]
+
+
+def test_row_kinds_are_those_of_the_file(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    rows = pa.table({"k": pa.array([1, 2]), "v": ["a", "b"]})
+    table.write(rows, row_kinds=["+I", "+U"])
+
+    assert table.to_arrow(["v"], with_row_kinds=True).to_pydict() == {"rowkind": ["+I", "+U"], "v": ["a", "b"]}
+    assert table.to_arrow(["v"]).to_pydict() == {"v": ["a", "b"]}
+
+
+def _table(tmp_path: Path) -> Any:
+    from paimon_engine import Catalog
+
+    return Catalog(str(tmp_path)).create_table(
+        "db.t", schema={"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options={"bucket": "1"}
+    )
+
+
+def test_deletes_that_pypaimon_notes_as_none_stay_deleted(tmp_path: Path, pypaimon: PyPaimon) -> None:
+    path = tmp_path / "db.db" / "t"
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string()), ("kind", pa.string())])
+    options = {"bucket": "1", "rowkind.field": "kind"}
+    pypaimon.create(path, schema, primary_keys=["k"], options=options)
+    pypaimon.append(path, pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"], "kind": ["+I", "-D", "+I"]}, schema=schema))
+    table = open_table(str(path))
+
+    assert table.files().column("deleteRowCount").to_pylist() == [0]
+    assert table.to_arrow(["v"])["v"].to_pylist() == ["a", "c"]
+    assert table.to_arrow(["v"], where="k > 1")["v"].to_pylist() == ["c"]
