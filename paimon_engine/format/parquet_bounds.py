@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Bounds = Mapping[str, tuple[int, int]]
+IntegerRanges = Mapping[str, tuple[int, int]]
 """Column → smallest and largest integer."""
 
 ColumnChoice = Callable[[pq.FileMetaData], pa.Schema]
 """Footer → the columns that are to be read of that file."""
 
 
-def keeps_within(metadata: pq.FileMetaData, bounds: Bounds) -> bool:
+def keeps_within(metadata: pq.FileMetaData, bounds: IntegerRanges) -> bool:
     """Whether the footer shows that each of the columns is there, has no null, and only values within its bounds."""
     places = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
     if not bounds.keys() <= places.keys():
@@ -41,7 +41,7 @@ class SparedColumns:
 
     wanted: pa.Schema
     spared: frozenset[str]
-    bounds: Bounds
+    bounds: IntegerRanges
     omitted: frozenset[str] = frozenset()
 
     def __call__(self, metadata: pq.FileMetaData) -> pa.Schema:
