@@ -241,8 +241,8 @@ def decoded(rows: pa.RecordBatch, kept: Collection[str], size_bytes: int) -> Ite
 
     Those in `kept` stay dictionaries, if these are small.
     """
-    plain, long = [], []
-    widths = np.zeros(rows.num_rows, np.int64)
+    plain: list[str] = []
+    long: dict[str, npt.NDArray[np.int32]] = {}
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if not pa.types.is_dictionary(field.type):
             continue
@@ -251,18 +251,25 @@ def decoded(rows: pa.RecordBatch, kept: Collection[str], size_bytes: int) -> Ite
         if field.name in kept and len(sizes) <= _DICTIONARY_VALUES_MAX and not may_be_long:
             continue
         if may_be_long:
-            long.append(field.name)
-            widths += _widths(column, sizes)
+            long[field.name] = _widths(column, sizes)
         else:
             plain.append(field.name)
-    ends = np.flatnonzero(np.diff(np.cumsum(widths) // max(1, size_bytes))) + 1
-    for begin, end in pairwise([0, *ends.tolist(), rows.num_rows]):
+    for begin, end in pairwise([0, *_ends(list(long.values()), size_bytes), rows.num_rows]):
         part = dictionary_decoded(rows.slice(begin, end - begin), plain)
         for name in long:
             index = part.schema.get_field_index(name)
             field = part.schema.field(index)
             part = part.set_column(index, field.with_type(field.type.value_type), _values(part.column(index)))
         yield part
+
+
+def _ends(widths: Sequence[npt.NDArray[np.int32]], size_bytes: int) -> list[int]:
+    """Where parts of about so many bytes end before the last one, given the bytes of each row by column."""
+    if not widths:
+        return []
+    row_bytes = np.sum(widths, axis=0, dtype=np.int64)
+    ends: list[int] = (np.flatnonzero(np.diff(np.cumsum(row_bytes) // max(1, size_bytes))) + 1).tolist()
+    return ends
 
 
 def _widths(column: pa.DictionaryArray, sizes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
