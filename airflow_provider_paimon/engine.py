@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from paimon_engine import Catalog, CommitMessage, Progress, Table, open_table
+    from paimon_engine import Catalog, CommitMessage, Progress, Table, Wait, open_table, read_wait
     from paimon_engine.jobs import (
         ACTIONS,
         Action,
@@ -49,6 +49,7 @@ __all__ = [
     "StorageRef",
     "Table",
     "TableRef",
+    "Wait",
     "action_type",
     "decode",
     "kind_of",
@@ -56,6 +57,7 @@ __all__ = [
     "open_executor",
     "open_table",
     "planned_bytes",
+    "read_wait",
     "run",
     "shows_storage_option",
     "shows_table_option",
@@ -63,7 +65,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "paimon_engine": ("Catalog", "CommitMessage", "Progress", "Table", "open_table"),
+    "paimon_engine": ("Catalog", "CommitMessage", "Progress", "Table", "Wait", "open_table", "read_wait"),
     "paimon_engine.specs": ("Edge", "decode", "kind_of"),
 }
 

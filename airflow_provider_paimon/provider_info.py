@@ -25,9 +25,9 @@ def get_provider_info() -> dict[str, Any]:
             *("alter", "branches", "clean_up", "cluster", "compact", "consumers", "delete", "expire", "file_index"),
             *("job", "metadata", "partitions", "repair", "rescale", "rollback", "tags", "write"),
         ),
-        "sensors": _modules("sensors", "tag"),
+        "sensors": _modules("sensors", "consumer", "partition", "snapshot", "table", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),
-        "triggers": _modules("triggers", "tag"),
+        "triggers": _modules("triggers", "table"),
         "connection-types": [_connection_type()],
         "asset-uris": [
             {

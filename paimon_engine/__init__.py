@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     )
     from paimon_engine.executor import Executor, LocalExecutor
     from paimon_engine.inspect.doctor import Finding
+    from paimon_engine.inspect.waits import Wait, read_wait
     from paimon_engine.meta.schema import TableSchema
     from paimon_engine.meta.schema_change import (
         AddColumn,
@@ -182,10 +183,12 @@ __all__ = [
     "UpdateComment",
     "Verify",
     "VerifyResult",
+    "Wait",
     "Write",
     "WriteResult",
     "col",
     "open_table",
+    "read_wait",
 ]
 
 _MODULES: Final = {
@@ -223,6 +226,7 @@ _MODULES: Final = {
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
     "inspect.doctor": ("Finding",),
+    "inspect.waits": ("Wait", "read_wait"),
     "meta.schema": ("TableSchema",),
     "meta.schema_change": (
         "AddColumn",

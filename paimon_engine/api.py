@@ -22,6 +22,7 @@ from paimon_engine.clean_up_verbs import CleanUpVerbs
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import Executor
 from paimon_engine.inspect.system_tables import open_system_table
+from paimon_engine.inspect.waits import Wait
 from paimon_engine.maintenance_verbs import MaintenanceVerbs
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.schema_change import SchemaChange
@@ -307,9 +308,16 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         """Id of the newest snapshot; None before the first commit."""
         return latest_snapshot_id(self._handle)
 
-    def snapshots(self) -> pa.Table:
-        """All snapshots, oldest first; columns as in the system table `$snapshots`."""
-        return inspect.snapshots(self._handle)
+    def snapshots(self, newer_than: int = 0) -> pa.Table:
+        """Snapshots with an id above `newer_than`, oldest first; columns as in the system table `$snapshots`."""
+        return inspect.snapshots(self._handle, newer_than)
+
+    def look(self, wait: Wait) -> dict[str, Any] | None:
+        """What a wait of `read_wait` waits for, as plain JSON values; None where it is not there yet.
+
+        Raises: InvalidArgumentError, UnsupportedError for what can never be there.
+        """
+        return wait.look(self._handle)
 
     def files(self, snapshot: int | None = None, tag: str | None = None) -> pa.Table:
         """Live data files; columns as in the system table `$files`."""

@@ -240,23 +240,26 @@ class PaimonHook(BaseHook):
 
     def latest_snapshot(self, table: str) -> dict[str, Any] | None:
         """The newest snapshot, with the columns of the system table `$snapshots`; None before the first commit."""
-        snapshots = self.table(table).snapshots()
-        if not snapshots.num_rows:
-            return None
-        row: dict[str, Any] = snapshots.slice(snapshots.num_rows - 1).to_pylist()[0]
-        return row
+        found = self.table(table)
+        newest = found.latest_snapshot_id()
+        rows: list[dict[str, Any]] = [] if newest is None else found.snapshots(newer_than=newest - 1).to_pylist()
+        return rows[-1] if rows else None
 
     def tags(self, table: str) -> dict[str, int]:
         """Tags and the snapshots that they name."""
         tags = self.table(table).tags().select(["tag_name", "snapshot_id"]).to_pylist()
         return {row["tag_name"]: row["snapshot_id"] for row in tags}
 
-    def snapshot_of_tag(self, table: str, tag: str) -> int | None:
-        """The snapshot that a tag names; None if there is no such tag, or no such table yet."""
+    def look(self, table: str, wait: engine.Wait) -> dict[str, Any] | None:
+        """What a wait of `read_wait` waits for, or None: it is not there yet, or the table is not.
+
+        Raises: InvalidArgumentError, UnsupportedError for what can never be there.
+        """
         try:
-            return self.tags(table).get(tag)
+            found = self.table(table)
         except NotFoundError:
             return None
+        return found.look(wait)
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the warehouse can be listed, and its store decides commits; for Airflow's connection form."""

@@ -18,7 +18,7 @@ Source: `PartitionMarkDoneAction` and its kinds in the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -26,22 +26,21 @@ from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, UnsupportedError, damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, required_integer
-from paimon_engine.meta.paths import partition_path, partition_text
+from paimon_engine.meta.paths import partition_text
 from paimon_engine.options.texts import split_list
 from paimon_engine.specs import DryRun, PartitionValues, Spec
 from paimon_engine.storage import REPORTS_ALLOWED
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.partitions import partition_spec
+from paimon_engine.table.state.partitions import MARK_DONE_ACTION, SUCCESS_FILE, relative_path, whole_partition
 
-_OPTION: Final = "partition.mark-done-action"
+_OPTION: Final = MARK_DONE_ACTION
 _URL: Final = f"{_OPTION}.http.url"
 _PARAMS: Final = f"{_OPTION}.http.params"
-_SUCCESS_FILE: Final = "success-file"
 _HTTP_REPORT: Final = "http-report"
 _MARK_EVENT: Final = "mark-event"
 _DONE_PARTITION: Final = "done-partition"
 _DONE_ENDING: Final = ".done"
-_WAYS: Final = (_SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT, _DONE_PARTITION)
+_WAYS: Final = (SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT, _DONE_PARTITION)
 _NEEDS_SERVER: Final = {
     _MARK_EVENT: "notifies the server of a REST catalog; this table has none",
     _DONE_PARTITION: "adds to the partitions that a REST catalog (in Java a Hive metastore) lists; this table has none",
@@ -81,10 +80,10 @@ def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartit
     ways = _ways(table)
     if not spec.partitions:
         raise InvalidArgumentError("name the partitions to mark: a list of {column: value}")
-    found = [_values(table, given) for given in spec.partitions]
-    paths = [_relative_path(table, values) for values in found]
-    files = [f"{table.paths.root}/{path}/_SUCCESS" for path in paths] if _SUCCESS_FILE in ways else []
-    reported = paths if set(ways) - {_SUCCESS_FILE} else []
+    found = [whole_partition(table, given) for given in spec.partitions]
+    paths = [relative_path(table, values) for values in found]
+    files = [f"{table.paths.root}/{path}/_SUCCESS" for path in paths] if SUCCESS_FILE in ways else []
+    reported = paths if set(ways) - {SUCCESS_FILE} else []
     if not spec.dry_run:
         for way in ways:
             _notify(table, way, found, paths)
@@ -94,13 +93,13 @@ def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartit
 
 def _ways(table: TableHandle) -> tuple[str, ...]:
     raw = table.options.raw
-    ways = split_list(raw.get(_OPTION, _SUCCESS_FILE))
+    ways = split_list(raw.get(_OPTION, SUCCESS_FILE))
     for way in ways:
         if way not in _WAYS:
             why = "is a Java class, which cannot be called from here" if way == "custom" else "is no way that is known"
             raise UnsupportedError(f"'{_OPTION}' = '{way}' {why}; use one of {', '.join(_WAYS)}")
         if way in _NEEDS_SERVER and table.snapshot_service is None:
-            raise UnsupportedError(f"'{_OPTION}' = '{way}' {_NEEDS_SERVER[way]}; use {_SUCCESS_FILE} or {_HTTP_REPORT}")
+            raise UnsupportedError(f"'{_OPTION}' = '{way}' {_NEEDS_SERVER[way]}; use {SUCCESS_FILE} or {_HTTP_REPORT}")
     if _HTTP_REPORT in ways and not raw.get(_URL, "").strip():
         raise InvalidArgumentError(f"'{_OPTION}' = '{_HTTP_REPORT}' needs the option '{_URL}'")
     if _HTTP_REPORT in ways:
@@ -122,24 +121,6 @@ def _check_address(table: TableHandle, url: str) -> None:
             f"'{_URL}' leads to {server}, and what a table says is not enough to post there: allow it by the storage "
             f"option '{REPORTS_ALLOWED}' = '{server}/…', one or several addresses by comma"
         )
-
-
-def _values(table: TableHandle, given: Mapping[str, Any]) -> list[Any]:
-    """Internal values of a whole partition, in the order of its columns."""
-    values = partition_spec(table, given)
-    left_out = [name for name in table.schema.partition_keys if name not in values]
-    if left_out:
-        raise InvalidArgumentError(f"partition {dict(given)} needs a value for {', '.join(left_out)}")
-    return [values[name] for name in table.schema.partition_type.names]
-
-
-def _relative_path(table: TableHandle, values: Sequence[Any]) -> str:
-    return partition_path(
-        table.schema.partition_type,
-        values,
-        default_name=table.options.partition_default_name,
-        legacy_name=table.options.partition_legacy_name,
-    )
 
 
 def _notify(table: TableHandle, way: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:

@@ -19,9 +19,9 @@ from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, Multis
 _TIME = pa.timestamp("ms")
 
 
-def snapshots(table: TableHandle) -> pa.Table:
-    """Existing snapshots, oldest first; `commit_time` is UTC."""
-    found = list(snapshots_newest_first(table))[::-1]
+def snapshots(table: TableHandle, newer_than: int = 0) -> pa.Table:
+    """Existing snapshots with an id above `newer_than`, oldest first; `commit_time` is UTC."""
+    found = list(snapshots_newest_first(table, newer_than))[::-1]
     schema = pa.schema(
         [
             pa.field("snapshot_id", pa.int64(), nullable=False),

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_paimon.hooks.commit import PaimonCommitHook
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from paimon_engine import Catalog, EnvConfig, InvalidArgumentError
+from paimon_engine import Catalog, EnvConfig, InvalidArgumentError, read_wait
 from paimon_engine.jobs import StorageRef, TableRef
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.write.writer import write_batches, write_state
@@ -60,9 +60,10 @@ def test_tags_by_name(catalog: Catalog, warehouse: str):
     hook = PaimonHook(warehouse=warehouse)
 
     assert hook.tags(TABLE) == {"2013-01-05": 2}
-    assert hook.snapshot_of_tag(TABLE, "2013-01-05") == 2
-    assert hook.snapshot_of_tag(TABLE, "2013-01-06") is None
-    assert hook.snapshot_of_tag("air.nothing", "2013-01-05") is None
+    wait = read_wait("tag", {"tag": "2013-01-05"})
+    assert hook.look(TABLE, wait) == {"tag": "2013-01-05", "snapshot_id": 2}
+    assert hook.look(TABLE, read_wait("tag", {"tag": "2013-01-06"})) is None
+    assert hook.look("air.nothing", wait) is None
 
 
 def test_secrets_are_named_and_never_told(connection):

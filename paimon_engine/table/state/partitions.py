@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.binary_row import decode_row, internal_values
-from paimon_engine.meta.paths import partition_text
+from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.types import STRING_ROOTS, AtomicType, to_arrow
+
+MARK_DONE_ACTION: Final = "partition.mark-done-action"
+SUCCESS_FILE: Final = "success-file"
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,28 @@ def partition_spec(table: TableHandle, given: Mapping[str, Any]) -> dict[str, An
         column: None if value is None or value == default else partition_value(schema, column, value)
         for column, value in given.items()
     }
+
+
+def whole_partition(table: TableHandle, given: Mapping[str, Any]) -> list[Any]:
+    """Internal values of a whole partition, in the order of its columns.
+
+    Raises: InvalidArgumentError if a column is left out; as `partition_spec`.
+    """
+    values = partition_spec(table, given)
+    left_out = [name for name in table.schema.partition_keys if name not in values]
+    if left_out:
+        raise InvalidArgumentError(f"partition {dict(given)} needs a value for {', '.join(left_out)}")
+    return [values[name] for name in table.schema.partition_type.names]
+
+
+def relative_path(table: TableHandle, values: Sequence[Any]) -> str:
+    """Directory of a partition below the table's, of its internal values."""
+    return partition_path(
+        table.schema.partition_type,
+        values,
+        default_name=table.options.partition_default_name,
+        legacy_name=table.options.partition_legacy_name,
+    )
 
 
 def resolve_partition_spec(table: TableHandle, live: Sequence[Partition], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""What the sensors of tables have in common: how they look, and how they wait in a worker or in the triggerer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.triggers.base import StartTriggerArgs
+
+from airflow_provider_paimon import engine
+from airflow_provider_paimon.assets import PaimonTable
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.rendered import templates
+from airflow_provider_paimon.triggers.table import PaimonTableTrigger
+from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError
+
+
+class PaimonTableSensor(BaseSensorOperator):
+    """Waits for something on a table, and gives by XCom what it found. A table that is not there yet is waited for.
+
+    What can never come fails at once, is not retried, and says why. With `mode="reschedule"` it frees its worker
+    between two looks, with `deferrable=True` it looks once and then waits in the triggerer.
+
+    Args:
+        table: `database.table`, the path of a table's directory, or a `paimon_table`.
+        paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
+        warehouse: address of the warehouse, instead of the connection's.
+        storage_options: options of the file system, over those of the connection.
+        deferrable: wait in the triggerer.
+        start_from_trigger: with `deferrable`, start in the triggerer, so that no worker is needed before there is
+            something to report.
+    """
+
+    kind: ClassVar[str]
+    """The kind of wait, as `paimon_engine.read_wait` calls it."""
+    wait_fields: ClassVar[Sequence[str]] = ()
+    """The sensor's arguments that are fields of the wait; all are templates."""
+    template_fields: Sequence[str] = ("table", "paimon_conn_id", "warehouse", "storage_options")
+    ui_color = "#d6ecff"
+    start_from_trigger = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.template_fields = (*PaimonTableSensor.template_fields, *cls.wait_fields)
+
+    def __init__(
+        self,
+        *,
+        table: str | PaimonTable,
+        fields: Mapping[str, Any],
+        paimon_conn_id: str | None = None,
+        warehouse: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        start_from_trigger: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if isinstance(table, PaimonTable):
+            table.check_alone(paimon_conn_id, warehouse)
+            paimon_conn_id, warehouse = table.conn_id, table.warehouse
+            storage_options = {**table.storage_options, **(storage_options or {})}
+        self.table = table.table if isinstance(table, PaimonTable) else table
+        self.paimon_conn_id = paimon_conn_id
+        self.warehouse = warehouse
+        self.storage_options = storage_options
+        self.deferrable = deferrable
+        for name in self.wait_fields:
+            setattr(self, name, fields[name])
+        self.start_from_trigger = deferrable and start_from_trigger
+        if self.start_from_trigger:
+            self.start_trigger_args = StartTriggerArgs(
+                trigger_cls=f"{PaimonTableTrigger.__module__}.{PaimonTableTrigger.__name__}",
+                trigger_kwargs=self._trigger_arguments({name: getattr(self, name) for name in self.wait_fields}),
+                next_method="execute_complete",
+                timeout=timedelta(seconds=self.timeout),
+            )
+
+    # ── for subclasses ──────────────────────────────────────────────────────────────────────────
+
+    def fields(self, context: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
+        """Fields of the wait, after templates were rendered. Raises: InvalidArgumentError."""
+        return {name: getattr(self, name) for name in self.wait_fields}
+
+    # ── Airflow ─────────────────────────────────────────────────────────────────────────────────
+
+    def execute(self, context: Any) -> Any:
+        """Waits here, or looks once and then waits in the triggerer."""
+        if not self.deferrable:
+            return super().execute(context)
+        found = self.poke(context)
+        if found.is_done:
+            return found.xcom_value
+        if self._hook().has_given_secrets():
+            raise AirflowFailException(
+                "Airflow stores the arguments of a deferred task, so they must hold no secret: move the secrets "
+                "among storage_options into a connection, or use deferrable=False"
+            )
+        trigger = PaimonTableTrigger(**self._trigger_arguments(self.fields(context)))
+        self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+        return None
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Takes over from the trigger."""
+        if event["status"] != "success":
+            raise AirflowException(event["message"])
+        found: dict[str, Any] = event["found"]
+        return found
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Looks once."""
+        try:
+            wait = engine.read_wait(self.kind, self.fields(context), templates())
+            found = self._hook().look(self.table, wait)
+        except (InvalidArgumentError, UnsupportedError) as error:
+            raise AirflowFailException(f"{self.task_id}: {error}") from error
+        except PaimonError as error:
+            raise AirflowException(str(error)) from error
+        if found is None:
+            self.log.info("%s: not there yet: %s", self.table, wait)
+            return PokeReturnValue(is_done=False)
+        return PokeReturnValue(is_done=True, xcom_value=found)
+
+    def _hook(self) -> PaimonHook:
+        return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
+
+    def _trigger_arguments(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What the trigger needs, as values that Airflow stores."""
+        return {
+            "table": self.table,
+            "kind": self.kind,
+            "paimon_conn_id": self.paimon_conn_id,
+            "warehouse": self.warehouse,
+            "storage_options": dict(self.storage_options or {}),
+            "poke_interval": self.poke_interval,
+            **{name: _stored(value) for name, value in fields.items()},
+        }
+
+
+def _stored(value: Any) -> Any:
+    """A value that reads the same from JSON: times as ISO texts, time spans in milliseconds, which Airflow keeps."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(milliseconds=1)} ms"
+    return value

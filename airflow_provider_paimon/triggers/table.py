@@ -1,0 +1,85 @@
+"""Waiting for something on a table in Airflow's triggerer, where it costs no worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_paimon import engine
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.rendered import templates
+from paimon_engine.errors import NotFoundError, PaimonError, StorageError
+
+_OF_ALL: Final = ("table", "kind", "paimon_conn_id", "warehouse", "storage_options", "poke_interval")
+
+
+class PaimonTableTrigger(BaseTrigger):
+    """Fires once a table has what is waited for; see `paimon_engine.read_wait` for the kinds and their fields.
+
+    The event is `{"status": "success", "found": …}`, or `{"status": "error", "message"}` if waiting is useless. A table
+    that is not there yet is waited for, and a store that fails for a moment is tried again. `storage_options` must hold
+    no secret: Airflow stores them; secrets come from the connection.
+
+    Args:
+        table: `database.table`, or the path of a table's directory.
+        kind: `tag`, `snapshot`, `partition`, `freshness` or `consumer`.
+        paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
+        warehouse: address of the warehouse, instead of the connection's.
+        storage_options: options of the file system, over those of the connection.
+        poke_interval: seconds between two looks.
+        fields: fields of the kind, such as `tag="2013-01-01"`.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        kind: str,
+        paimon_conn_id: str | None = None,
+        warehouse: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        poke_interval: float = 60.0,
+        **fields: Any,
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.kind = kind
+        self.paimon_conn_id = paimon_conn_id
+        self.warehouse = warehouse
+        self.storage_options = dict(storage_options or {})
+        self.poke_interval = poke_interval
+        # As attributes, so that templates are rendered where a task starts in the triggerer.
+        self.fields = tuple(sorted(fields))
+        for name in self.fields:
+            setattr(self, name, fields[name])
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments, which Airflow stores."""
+        return (
+            "airflow_provider_paimon.triggers.table.PaimonTableTrigger",
+            {name: getattr(self, name) for name in (*_OF_ALL, *self.fields)},
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Looks every `poke_interval` seconds."""
+        hook = PaimonHook(self.paimon_conn_id or None, self.warehouse or None, self.storage_options)
+        try:
+            await hook.load_connection()
+            fields = {name: getattr(self, name) for name in self.fields}
+            # The engine is loaded here, and files are read by blocking calls: both would delay all other triggers.
+            wait = await asyncio.to_thread(lambda: engine.read_wait(self.kind, fields, templates()))
+            while (found := await self._look(hook, wait)) is None:  # noqa: ASYNC110 - tables send no notifications
+                await asyncio.sleep(self.poke_interval)
+            yield TriggerEvent({"status": "success", "found": found})
+        except PaimonError as error:
+            yield TriggerEvent({"status": "error", "message": str(error)})
+
+    async def _look(self, hook: PaimonHook, wait: engine.Wait) -> dict[str, Any] | None:
+        try:
+            return await asyncio.to_thread(hook.look, self.table, wait)
+        except (StorageError, NotFoundError) as error:  # NotFoundError: a file went while it was read
+            self.log.warning("Trying again in %s s: %s", self.poke_interval, error)
+            return None
