@@ -19,7 +19,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import TableAddress
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, masked
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
 
 _S3_SCHEMES: Final = ("s3://", "s3a://")
 _S3_FIELDS: Final[Mapping[str, str]] = {
@@ -198,9 +198,10 @@ class PaimonHook(BaseHook):
         """The catalog; the name that Airflow's hooks use."""
         return self.catalog()
 
-    def catalog(self) -> engine.Catalog:
-        """The warehouse as a catalog, whose work runs in threads of this process."""
-        return engine.Catalog(self.warehouse, storage_options=self.storage_options, options=self.catalog_options)
+    def catalog(self, storage_options: Mapping[str, str] | None = None) -> engine.Catalog:
+        """The warehouse as a catalog, whose work runs in threads of this process; with other options of the store."""
+        options = self.storage_options if storage_options is None else storage_options
+        return engine.Catalog(self.warehouse, storage_options=options, options=self.catalog_options)
 
     def table(self, table: str) -> engine.Table:
         """The table `database.table`, or the one in a directory. Raises: NotFoundError."""
@@ -263,16 +264,10 @@ class PaimonHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the warehouse can be listed, and its store decides commits; for Airflow's connection form."""
-        try:
-            catalog = self.catalog()
-            databases = catalog.list_databases()
-            problems = [item for item in catalog.examine() if not item.is_ok]
-        except (PaimonError, OSError) as error:
-            return False, masked(str(error))
-        if problems:
-            return False, masked("; ".join(f"{item.what}: {item.found}; {item.remedy}" for item in problems))
-        names = ", ".join(databases[:5]) + (", …" if len(databases) > 5 else "")
-        return True, f"{self.warehouse}: databases {names}" if databases else f"{self.warehouse}: no database yet"
+        # Only who presses that button needs it.
+        from airflow_provider_paimon.connection_check import examine_connection
+
+        return examine_connection(self)
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:

@@ -83,7 +83,11 @@ class FsspecStorage:
             # Listings must not be cached: other writers change them at any time.
             file_system = fsspec.filesystem(scheme, **_arguments(options), use_listings_cache=False)
         except (ImportError, ValueError) as error:
-            raise UnsupportedError(f"No file system for {scheme}:// is installed here: {error}") from shown_cause(error)
+            stores = ", ".join(f"{known}://" for known in sorted(CONDITIONAL_PUT))
+            raise UnsupportedError(
+                f"No file system for {scheme}:// is installed here: {error}. Allowed are a path on the local disk, "
+                f"file:, {stores}, and other schemes of installed fsspec file systems, to read or under a lock"
+            ) from shown_cause(error)
         return cls(file_system, scheme)
 
     def read(self, path: str) -> bytes:

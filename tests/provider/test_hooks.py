@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,7 @@ from paimon_engine.jobs import StorageRef, TableRef
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.write.writer import write_batches, write_state
 from tests.provider.conftest import TABLE, rows
+from tests.support.s3 import BUCKET, start_s3
 
 S3 = {
     "conn_type": "paimon",
@@ -131,13 +136,105 @@ def test_test_connection(catalog: Catalog, connection, caplog: pytest.LogCapture
     assert "air" in message
 
 
-def test_test_connection_of_a_broken_one(connection):
+def test_test_connection_of_an_unknown_scheme_says_which_are_allowed(connection):
     connection(host="nonsense://x")
 
     good, message = PaimonHook("paimon_default").test_connection()
 
     assert not good
-    assert "nonsense" in message
+    for word in ("nonsense", "local disk", "s3://", "gs://", "abfss://"):
+        assert word in message
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_test_connection_of_a_mistyped_directory_makes_none(scheme: str, tmp_path: Path, connection):
+    connection(host=f"{scheme}{tmp_path}/mistyped")
+
+    good, message = PaimonHook("paimon_default").test_connection()
+
+    assert not good
+    assert f"{tmp_path}/mistyped on " in message
+    assert "does not exist" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_test_connection_of_a_file_and_of_a_relative_path(tmp_path: Path, connection):
+    (tmp_path / "file").touch()
+    connection(host=f"{tmp_path}/file")
+    assert PaimonHook("paimon_default").test_connection()[1].endswith("is a file")
+
+    assert "begins with /" in PaimonHook(warehouse="lake").test_connection()[1]
+
+
+def test_test_connection_without_a_warehouse_says_where_to_put_it(connection):
+    connection(host="")
+
+    assert PaimonHook("paimon_default").test_connection()[1].endswith("or give warehouse= together with the connection")
+
+
+def test_test_connection_names_nothing_that_it_made_up():
+    # A directory in which nobody can make a file, not even root.
+    good, message = PaimonHook(warehouse="/proc/self").test_connection()
+
+    assert not good
+    assert "create-if-absent" in message
+    assert "/proc/self/(new file)" in message
+    assert "doctor" not in message
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """A server that takes connections and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("kind", ["silent", "closed"])
+def test_test_connection_does_not_wait_for_a_server_that_does_not_answer(
+    kind: str, silent_server: str, connection, monkeypatch: pytest.MonkeyPatch
+):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        closed = f"http://127.0.0.1:{other.getsockname()[1]}"
+    address = silent_server if kind == "silent" else closed
+    connection(host="s3://bucket/lake", login="key", password="secret", extra={"endpoint": address})
+    # What takes seconds, to load the store's client and to try again, is not begun.
+    monkeypatch.setattr(PaimonHook, "catalog", lambda *_: pytest.fail("the store was asked"))
+
+    good, message = PaimonHook("paimon_default").test_connection()
+
+    assert not good
+    assert message.startswith(f"The S3 endpoint {address} does not answer: ")
+    assert ("timed out" in message) == (kind == "silent")
+
+
+@pytest.fixture
+def s3() -> Iterator[dict[str, str]]:
+    yield from start_s3(one_at_a_time=True)
+
+
+@pytest.mark.s3
+def test_test_connection_of_a_store_that_answers(connection, s3: dict[str, str]):
+    fields = {"login": s3["s3.access-key"], "password": s3["s3.secret-key"]}
+    extra = {"endpoint": s3["s3.endpoint"], "storage_options": {"s3.path.style.access": True}}
+    connection(host=f"s3://{BUCKET}/lake", **fields, extra=extra)
+
+    assert PaimonHook("paimon_default").test_connection() == (True, f"s3://{BUCKET}/lake: no database yet")
+    connection(host="s3://missing/lake", **fields, extra=extra)
+    good, message = PaimonHook("paimon_default").test_connection()
+    assert not good
+    assert "missing" in message
+
+
+def test_test_connection_ends_if_the_store_takes_for_ever(warehouse: str, catalog, monkeypatch: pytest.MonkeyPatch):
+    stuck = threading.Event()
+    monkeypatch.setattr("airflow_provider_paimon.connection_check.EXAMINE_S", 0.2)
+    monkeypatch.setattr(PaimonHook, "catalog", lambda *_: stuck.wait(60))
+
+    assert PaimonHook(warehouse=warehouse).test_connection() == (
+        False,
+        f"{warehouse} does not answer: nothing came within 0 s",
+    )
+    stuck.set()
 
 
 # ── commits ─────────────────────────────────────────────────────────────────────────────────────
