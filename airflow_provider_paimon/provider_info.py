@@ -27,7 +27,7 @@ def get_provider_info() -> dict[str, Any]:
         ),
         "sensors": _modules("sensors", "consumer", "partition", "snapshot", "table", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),
-        "triggers": _modules("triggers", "table"),
+        "triggers": _modules("triggers", "events", "table", "watch"),
         "connection-types": [_connection_type()],
         "asset-uris": [
             {

@@ -52,6 +52,7 @@ from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.specs import IfExists
 from paimon_engine.table.removal.file_removal import DisposalWords
 from paimon_engine.table.state.moments import newest_at_time, only_tidied
+from paimon_engine.table.state.snapshots import tag_names
 from paimon_engine.verbs import DurationLike, MomentLike, Verbs, time_of
 
 
@@ -143,6 +144,10 @@ class VersionVerbs(Verbs):
             for name, time in zip(found["tag_name"].to_pylist(), times, strict=True)
         ]
         return found.filter(pa.array(keep, pa.bool_()))
+
+    def tag_names(self) -> list[str]:
+        """Names of all tags, sorted; from one listing, no tag is read."""
+        return tag_names(self._handle)
 
     # ── going back ──────────────────────────────────────────────────────────────────────────────
 
