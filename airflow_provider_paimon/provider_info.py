@@ -29,6 +29,8 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": _modules("hooks", "commit", "paimon"),
         "triggers": _modules("triggers", "events", "table", "watch"),
         "connection-types": [_connection_type()],
+        "extra-links": ["airflow_provider_paimon.links.table.PaimonTableLink"],
+        "notifications": ["airflow_provider_paimon.notifications.maintenance.PaimonMaintenanceNotifier"],
         "asset-uris": [
             {
                 "schemes": ["paimon"],

@@ -5,11 +5,12 @@ Fields of actions are read by the engine (`paimon_engine.specs`), as `templates`
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from airflow_provider_paimon import engine
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, shown
 
 _NOTHING: Final = ("", "None", "null")
 
@@ -34,3 +35,29 @@ def flag(name: str, value: Any) -> bool:
 def text(value: Any) -> str | None:
     """A text; None where nothing was given."""
     return None if value is None or str(value).strip() in _NOTHING else str(value)
+
+
+_Kind = TypeVar("_Kind", dict[str, Any], list[Any])
+
+
+def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
+    """A mapping or list, also as the text of YAML or JSON that a template file leaves; None where nothing was given.
+
+    Raises: InvalidArgumentError.
+    """
+    found = value
+    if isinstance(value, str):
+        import yaml  # type: ignore[import-untyped]
+
+        try:
+            found = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise InvalidArgumentError(f"{name} is no YAML: {' '.join(str(error).split())}") from error
+    if found is None:
+        return None
+    if kind is dict and isinstance(found, Mapping):
+        return kind(found)
+    if kind is list and isinstance(found, Sequence) and not isinstance(found, str):
+        return kind(found)
+    wanted = "a mapping of names and values" if kind is dict else "a list"
+    raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {shown(found)}")

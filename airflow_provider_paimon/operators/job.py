@@ -17,8 +17,9 @@ from airflow_provider_paimon.assets import PaimonTable
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS, Launcher, choose_launcher
+from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
-from airflow_provider_paimon.rendered import flag, templates, text
+from airflow_provider_paimon.rendered import flag, structure, templates, text
 from paimon_engine.errors import PaimonError
 
 __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
@@ -41,8 +42,9 @@ class PaimonJobOperator(BaseOperator):
         table: `database.table`, or the path of a table's directory; or a `paimon_table`, which brings the connection
             and its options, and tells by its asset of what has changed, unless `outlets` say otherwise.
         action: name of the action, as in `paimon_engine.jobs.ACTIONS`.
-        arguments: fields of the action's spec. Texts that templates leave, such as `False`, `5`, `50 gb` or `30 days`,
-            are read by the kind of the field, and `None` or nothing means a field that is not given.
+        arguments: fields of the action's spec, or the name of a `.yaml` file that has them. Texts that templates leave,
+            such as `False`, `5`, `50 gb` or `30 days`, are read by the kind of the field, and `None` or nothing means
+            a field that is not given.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.
@@ -81,7 +83,9 @@ class PaimonJobOperator(BaseOperator):
         "launcher",
         *OPTIONS,
     )
-    template_fields_renderers: Mapping[str, str] = {"arguments": "json", "table_options": "json"}
+    template_ext: Sequence[str] = (".sql", ".yaml", ".yml")
+    template_fields_renderers: Mapping[str, str] = {"arguments": "json", "table_options": "json", "where": "sql"}
+    operator_extra_links = (PaimonTableLink(),)
     ui_color = "#d6ecff"
 
     def __init__(
@@ -89,7 +93,7 @@ class PaimonJobOperator(BaseOperator):
         *,
         table: str | PaimonTable,
         action: str = "",
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | str | None = None,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
         storage_options: Mapping[str, str] | None = None,
@@ -145,7 +149,7 @@ class PaimonJobOperator(BaseOperator):
 
         Raises: InvalidArgumentError.
         """
-        return self.arguments or {}
+        return structure("arguments", self.arguments, dict) or {}
 
     def create_table(self) -> engine.CreateTable | None:
         """How to create the table if it is not there; only writes do."""
@@ -154,6 +158,11 @@ class PaimonJobOperator(BaseOperator):
     def hook(self) -> PaimonHook:
         """The warehouse, after templates were rendered."""
         return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
+
+    @property
+    def last_snapshot_id(self) -> int | None:
+        """The snapshot that this task has made or found, once it has ended."""
+        return None if self._result is None else self._result.snapshot_id
 
     # ── Airflow ─────────────────────────────────────────────────────────────────────────────────
 
@@ -258,6 +267,8 @@ class PaimonActionOperator(PaimonJobOperator):
         fields: the values of the fields by name, among others: `locals()` of the operator's constructor.
     """
 
+    # Arguments of one action are no structures in files, but conditions; and data files are named by some.
+    template_ext: Sequence[str] = (".sql",)
     action_name: ClassVar[str]
     more_templates: ClassVar[Sequence[str]] = ()
     """Arguments that are templates without being fields of the action."""

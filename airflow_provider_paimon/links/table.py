@@ -1,0 +1,55 @@
+"""The link from a task to its table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
+
+from paimon_engine.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from airflow_provider_paimon.operators.job import PaimonJobOperator
+
+_PARTS: Final = ("conn_id", "warehouse", "database", "table", "path", "snapshot_id")
+
+
+class PaimonTableLink(BaseOperatorLink):
+    """Leads to the table in a data catalog, or says where its directory is.
+
+    The option `[paimon] table_url` is the address of tables in your data catalog or file browser, with places for
+    `{conn_id}`, `{warehouse}`, `{database}`, `{table}`, `{path}` and `{snapshot_id}`. Without it the link is the
+    table's directory, such as `s3://lake/shop.db/orders`.
+    """
+
+    name = "Paimon table"
+
+    def get_link(self, operator: PaimonJobOperator, *, ti_key: Any) -> str:  # noqa: ARG002
+        """The address; asked for once the task has succeeded, and kept by Airflow.
+
+        Raises: InvalidArgumentError if `table_url` has another place.
+        """
+        template = conf.get("paimon", "table_url", fallback="")
+        hook, name = operator.hook(), operator.table
+        path = hook.table(name).path
+        if not template:
+            return path if "://" in path else Path(path).absolute().as_uri()
+        database, _, table = ("", "", "") if "/" in name else name.partition(".")
+        values = {
+            "conn_id": hook.paimon_conn_id or hook.default_conn_name,
+            "warehouse": path if "/" in name else hook.warehouse,
+            "database": database,
+            "table": table or name,
+            "path": path,
+            "snapshot_id": operator.last_snapshot_id,
+        }
+        try:
+            return str(template).format_map({part: quote(str(value or ""), safe="") for part, value in values.items()})
+        except (KeyError, ValueError, IndexError) as error:
+            places = ", ".join(f"{{{part}}}" for part in _PARTS)
+            raise InvalidArgumentError(
+                f"[paimon] table_url = {template!r} cannot be filled in ({error}); it may have {places}"
+            ) from error

@@ -1,0 +1,1 @@
+"""Notifiers: who is told of what tasks did."""

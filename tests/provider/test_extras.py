@@ -1,0 +1,262 @@
+"""Links, notifiers, retry policies and template files."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from airflow.sdk import DAG, BaseNotifier, RetryAction, task
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_paimon.assets import paimon_table
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.notifications.maintenance import PaimonMaintenanceNotifier
+from airflow_provider_paimon.operators.alter import PaimonAlterTableOperator
+from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from airflow_provider_paimon.retries import PAIMON_RETRY_POLICY
+from airflow_provider_paimon.summary import summary_line
+from paimon_engine import Catalog
+from paimon_engine.errors import (
+    CallbackError,
+    ConflictError,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StorageError,
+)
+from tests.provider.conftest import TABLE, make_context, rows
+from tests.support.dag_runs import run_dag, states_of, xcom_of
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def lake(warehouse: str, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "paimon", "host": warehouse}))
+    return "lake"
+
+
+# ── the link to the table ───────────────────────────────────────────────────────────────────────
+
+
+def link_of(run: Any, task_id: str) -> str:
+    return run.get_task_instance(task_id).xcom_pull(task_ids=task_id, key="_link_PaimonTableLink")
+
+
+def test_a_task_links_to_the_directory_of_its_table(lake: str, warehouse: str):
+    flights = paimon_table(TABLE, lake)
+    with DAG("link_to_directory", schedule=None) as dag:
+        flights.expire(keep=5)
+
+    run = run_dag(dag)
+
+    assert link_of(run, "expire_flights") == f"file://{warehouse}/air.db/flights"
+    stored = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_dict["expire_flights"]
+    assert [link.name for link in stored.operator_extra_links] == ["Paimon table"]
+
+
+def test_a_task_links_into_the_data_catalog(lake: str, warehouse: str, monkeypatch: pytest.MonkeyPatch):
+    template = "https://catalog.example.com/{conn_id}/{database}/{table}?at={snapshot_id}&of={path}"
+    monkeypatch.setenv("AIRFLOW__PAIMON__TABLE_URL", template)
+    flights = paimon_table(TABLE, lake)
+    with DAG("link_to_catalog", schedule=None) as dag:
+        flights.compact(full=True, launcher="in_process")
+
+    run = run_dag(dag)
+
+    path = f"{warehouse}/air.db/flights".replace("/", "%2F")
+    assert link_of(run, "compact_flights") == f"https://catalog.example.com/lake/air/flights?at=4&of={path}"
+
+
+@pytest.mark.parametrize("template", ["https://x/{tabel}", "https://x/{", "https://x/{}"])
+def test_a_template_that_cannot_be_filled_in_is_named(lake: str, template: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AIRFLOW__PAIMON__TABLE_URL", template)
+    operator = PaimonCompactOperator(task_id="t", table=TABLE, paimon_conn_id=lake)
+
+    with pytest.raises(InvalidArgumentError, match="table_url") as caught:
+        operator.operator_extra_links[0].get_link(operator, ti_key=None)
+
+    assert "{snapshot_id}" in str(caught.value)
+
+
+# ── who is told ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Kept(BaseNotifier):
+    """A notifier of somebody else, which keeps what it is given."""
+
+    texts: ClassVar[list[str]] = []
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def notify(self, context: Any) -> None:
+        self.texts.append(self.text)
+
+
+def test_a_run_is_summed_up(lake: str, source: str):
+    Kept.texts.clear()
+    flights = paimon_table(TABLE, lake)
+    told = PaimonMaintenanceNotifier(send=lambda text: Kept(text), title="{{ dag.dag_id }} at {{ ds }}")
+    with DAG("summed_up", schedule=None) as dag:
+        write = flights.write(source, launcher="in_process")
+        compact = flights.compact(full=True, launcher="in_process")
+        expire = flights.expire(keep=1, on_success_callback=told)
+
+        @task
+        def other() -> dict:
+            return {"status": "fine"}
+
+        write >> compact >> other() >> expire
+
+    run_dag(dag)
+
+    (text,) = Kept.texts
+    lines = text.splitlines()
+    assert lines[0] == "summed_up at 2013-01-06"
+    assert lines[1].startswith("compact air.flights: committed, snapshot 5; files 4 → 1, bytes ")
+    assert lines[2].startswith("expire_snapshots air.flights: expired")
+    assert "expired snapshots 4" in lines[2]
+    assert lines[3].startswith("write air.flights: committed, snapshot 4; rows 2, files 1, bytes ")
+    assert len(lines) == 4
+
+
+def test_without_a_receiver_the_log_has_it(lake: str, capsys: pytest.CaptureFixture):
+    flights = paimon_table(TABLE, lake)
+    quiet = PaimonMaintenanceNotifier(only_changes=True)
+    with DAG("logged_summary", schedule=None) as dag:
+        flights.expire(keep=5, on_success_callback=[PaimonMaintenanceNotifier(), quiet])
+
+    run_dag(dag)
+
+    said = capsys.readouterr().out
+    assert "logged_summary, run manual__" in said
+    assert "expire_snapshots air.flights: noop" in said
+    assert "worth telling" in said
+
+
+def test_a_line_says_what_counts():
+    details = {"rows_before": 9, "rows_after": 9, "bytes_before": 3 << 20, "bytes_after": 1023, "buckets": [1, 2]}
+    details |= {"omitted": {"buckets": 98}, "conflicts": 0, "warnings": ["look here"], "read_amplification_before": 1.5}
+    result = {"action": "compact", "table": "a.b", "status": "committed", "snapshot_id": 7, "details": details}
+
+    assert summary_line(result) == (
+        "compact a.b: committed, snapshot 7; bytes 3.0 MiB → 1023 bytes, buckets 100; look here"
+    )
+
+
+# ── retries ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("error", "action", "delay"),
+    [
+        (ConflictError("x"), RetryAction.RETRY, timedelta(seconds=30)),
+        (OutcomeUnknownError("x"), RetryAction.RETRY, timedelta(minutes=1)),
+        (StorageError("x"), RetryAction.RETRY, timedelta(minutes=2)),
+        (NotFoundError("x"), RetryAction.FAIL, None),
+        (CorruptTableError("x"), RetryAction.FAIL, None),
+        (CallbackError("x"), RetryAction.DEFAULT, None),
+        (ValueError("x"), RetryAction.DEFAULT, None),
+    ],
+)
+def test_which_errors_are_worth_another_try(error: Exception, action: RetryAction, delay: timedelta | None):
+    wrapped = AirflowException("failed")
+    wrapped.__cause__ = error
+
+    for raised in (error, wrapped):
+        found = PAIMON_RETRY_POLICY.evaluate(raised, 1, 3)
+        assert (found.action, found.retry_delay) == (action, delay)
+    error.__cause__ = wrapped
+    assert PAIMON_RETRY_POLICY.evaluate(error, 1, 3).action is action
+
+
+def test_a_task_that_cannot_succeed_is_not_tried_again(lake: str):
+    tries = []
+    with DAG("policy_in_a_dag", schedule=None) as dag:
+
+        @task(retries=3, retry_policy=PAIMON_RETRY_POLICY)  # type: ignore[untyped-decorator]
+        def read() -> None:
+            tries.append(1)
+            PaimonHook(lake).read("air.none")
+
+        read()
+
+    run = run_dag(dag)
+
+    assert (states_of(run), len(tries)) == ({"read": "failed"}, 1)
+    assert DagSerialization.serialize_dag(dag)
+
+
+# ── template files ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_conditions_and_arguments_from_files(lake: str, catalog: Catalog, tmp_path: Path):
+    log = catalog.create_table(
+        "air.log",
+        schema=catalog.table(TABLE).arrow_schema,
+        options={"bucket": "-1", "deletion-vectors.enabled": "true"},
+    )
+    log.write(rows(1, 2, 3))
+    (tmp_path / "old.sql").write_text("id < {{ params.below }} -- rows that nobody needs")
+    (tmp_path / "policy.yaml").write_text(
+        "# how long snapshots live\nretain_max: {{ params.below - 1 }}\nretain_min: 1\n"
+    )
+    (tmp_path / "columns.yaml").write_text("- {change: add_column, name: city, type: STRING}\n")
+    here = {"table": "air.log", "paimon_conn_id": lake, "launcher": "in_process"}
+    with DAG("template_files", schedule=None, template_searchpath=str(tmp_path), params={"below": 3}) as dag:
+        delete = PaimonDeleteRowsOperator(task_id="delete", where="old.sql", **here)
+        alter = PaimonAlterTableOperator(task_id="alter", changes="columns.yaml", **here)
+        expire = PaimonJobOperator(task_id="expire", action="expire_snapshots", arguments="policy.yaml", **here)
+        delete >> alter >> expire
+
+    run = run_dag(dag)
+
+    assert set(states_of(run).values()) == {"success"}
+    assert catalog.table("air.log").to_arrow()["id"].to_pylist() == [3]
+    assert catalog.table("air.log").arrow_schema.names[-1] == "city"
+    assert xcom_of(run, "expire")["details"]["expired_snapshots"] == []
+
+
+def test_files_of_data_are_not_templates(lake: str, tmp_path: Path, catalog: Catalog):
+    (tmp_path / "rows.json").write_text('{"id": 7, "carrier": "{{ no template }}"}\n')
+    with DAG("data_files", schedule=None, template_searchpath=str(tmp_path)):
+        write = PaimonWriteOperator(
+            task_id="write", source=str(tmp_path / "rows.json"), format="json", table=TABLE, paimon_conn_id=lake
+        )
+        job = PaimonJobOperator(
+            task_id="job", action="write", arguments={"source": str(tmp_path / "rows.json")}, table=TABLE
+        )
+        for operator in (write, job):
+            operator.resolve_template_files()
+
+    assert write.source == job.arguments["source"] == str(tmp_path / "rows.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"), [("- a\n- b", "mapping of names"), ("{a: [", "no YAML"), ("just text", "mapping of names")]
+)
+def test_what_a_file_has_wrong_is_named(warehouse: str, catalog: Catalog, arguments: str, reason: str):
+    operator = PaimonJobOperator(
+        task_id="t", action="expire_snapshots", arguments=arguments, table=TABLE, warehouse=warehouse
+    )
+
+    with pytest.raises(AirflowFailException, match=f"arguments .*{reason}"):
+        operator.execute(make_context())
+
+
+def test_editors_of_fields():
+    operator = PaimonExpireSnapshotsOperator(task_id="t", table="a.b")
+
+    assert operator.template_fields_renderers["where"] == "sql"
+    assert PaimonAlterTableOperator.template_fields_renderers["changes"] == "json"
