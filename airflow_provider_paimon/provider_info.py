@@ -66,6 +66,11 @@ def _config() -> dict[str, Any]:
             "Settings of Spark, as a JSON object.",
             example='{{"spark.sql.shuffle.partitions": "8"}}',
         ),
+        "table_url": _option(
+            "Where the link of a task to its table leads: an address with places for {{conn_id}}, {{warehouse}}, "
+            "{{database}}, {{table}}, {{path}} and {{snapshot_id}}. The table's directory where this is empty.",
+            example="https://catalog.example.com/{{conn_id}}/{{database}}/{{table}}",
+        ),
     }
     return {"paimon": {"description": "Where jobs on Paimon tables run, and what they take.", "options": options}}
 
