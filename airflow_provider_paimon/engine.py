@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from paimon_engine import Catalog, CommitMessage, Progress, Table, Wait, open_table, read_wait
+    from paimon_engine.job_process import as_argument
+    from paimon_engine.job_record import JobFailure, JobRecord
     from paimon_engine.jobs import (
         ACTIONS,
         Action,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         shows_table_option,
         size_text,
     )
+    from paimon_engine.packing import engine_archive
     from paimon_engine.specs import Edge, decode, kind_of
 
 __all__ = [
@@ -43,6 +46,8 @@ __all__ = [
     "CreateTable",
     "Edge",
     "Job",
+    "JobFailure",
+    "JobRecord",
     "JobResult",
     "Progress",
     "Resources",
@@ -51,7 +56,9 @@ __all__ = [
     "TableRef",
     "Wait",
     "action_type",
+    "as_argument",
     "decode",
+    "engine_archive",
     "kind_of",
     "name_of",
     "open_executor",
@@ -66,6 +73,9 @@ __all__ = [
 
 _HOMES: Final = {
     "paimon_engine": ("Catalog", "CommitMessage", "Progress", "Table", "Wait", "open_table", "read_wait"),
+    "paimon_engine.job_process": ("as_argument",),
+    "paimon_engine.job_record": ("JobFailure", "JobRecord"),
+    "paimon_engine.packing": ("engine_archive",),
     "paimon_engine.specs": ("Edge", "decode", "kind_of"),
 }
 

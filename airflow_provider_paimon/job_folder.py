@@ -36,6 +36,17 @@ def job_folder() -> Iterator[Path]:
         yield Path(directory)
 
 
+def kept_folder() -> Path:
+    """A folder for a process that goes on when the task ends: that one must hold the lock, and remove the folder.
+
+    It has a minute to take the lock.
+    """
+    _remove_left()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    (folder / _LOCK).touch()
+    return folder
+
+
 def _remove_left() -> None:
     """Removes folders of this user that no task has locked any more. If that is not known, they stay."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):

@@ -20,8 +20,11 @@ from airflow_provider_paimon.environment import environment
 from airflow_provider_paimon.rendered import templates, text
 from paimon_engine.errors import InvalidArgumentError
 
-CLUSTERS: Final = {"spark_connect": "a Spark Connect server"}
-"""Launchers on clusters; each takes connections of the type of its name."""
+CLUSTERS: Final = {
+    "spark_submit": ("spark", "a cluster that takes spark-submit"),
+    "spark_connect": ("spark_connect", "a Spark Connect server"),
+}
+"""Launchers on clusters, each with the type of its connections."""
 PLACES: Final = ("auto", "in_process", "subprocess", *CLUSTERS)
 SECTION: Final = "paimon"
 """Section of Airflow's configuration."""
@@ -126,7 +129,9 @@ def _chosen(
             _check_effect(job, wanted, "cluster", f"spark_conn_id={spark_conn_id!r}", limit_matters=True)
         return placement
     if launcher in CLUSTERS and not spark_conn_id:
-        raise InvalidArgumentError(f"launcher={launcher!r} needs spark_conn_id, a connection of type {launcher}")
+        raise InvalidArgumentError(
+            f"launcher={launcher!r} needs spark_conn_id, a connection of type {CLUSTERS[launcher][0]}"
+        )
     _check_effect(job, wanted, launcher, f"launcher={launcher!r}", limit_matters=False)
     return Placement(launcher, f"{engine.name_of(job.action)}: {_named(launcher, spark_conn_id)}, as launcher= says")
 

@@ -68,6 +68,8 @@ __all__ = [
 ]
 
 JOB_VERSION: Final = 1
+SUBMITTED: Final = "submitted"
+"""The Spark of the `spark-submit` that started this process."""
 _JOBS: Final = Edge(zone=UTC)
 
 
@@ -145,6 +147,14 @@ class Job(Spec):
     version: int = JOB_VERSION
     table_secrets: Mapping[str, str] = field(default_factory=dict)
     earlier_user: str | None = None
+
+    def secret_variables(self) -> list[str]:
+        """Names of the environment variables that hold this job's secrets."""
+        return [*self.storage.secrets.values(), *self.catalog.secrets.values(), *self.table_secrets.values()]
+
+    def store_at(self, address: str) -> EnvConfig:
+        """The job's store, for files at another address in it."""
+        return EnvConfig(address, self.storage.options, self.storage.secrets)
 
     def to_json(self) -> str:
         """Versioned JSON text.
@@ -266,15 +276,18 @@ def _json_text(value: object) -> str:
 
 
 @contextmanager
-def open_executor(spark: str | None = None, resources: Resources | None = None) -> Iterator[Executor]:
+def open_executor(
+    spark: str | None = None, resources: Resources | None = None, *, environment: Sequence[str] = ()
+) -> Iterator[Executor]:
     """Where tasks run, for the length of a `with` block: threads of this process, or Spark.
 
-    `spark` is `local[*]` or `local[N]` for an embedded session, `sc://host:port/;…` for Spark Connect; None is threads.
-    Of the `resources`, threads take their number, an embedded session its memory and settings, and Spark Connect the
-    settings of a session.
+    `spark` is `local[*]` or `local[N]` for an embedded session, `sc://host:port/;…` for Spark Connect, `submitted` for
+    the Spark of the `spark-submit` that started this process; None is threads. Of the `resources`, threads take their
+    number, an embedded session its memory and settings, and Spark Connect the settings of a session. `environment`
+    names variables of this process that the workers of a submitted Spark need.
 
     Raises: InvalidArgumentError for another address, resources that do not go with it, or a setting that the server
-    refuses; UnsupportedError if Java or Spark is missing or does not fit.
+    refuses; UnsupportedError if Java or Spark is missing or does not fit, or if workers lack what they need.
     """
     wanted = resources or Resources()
     if spark is None:
@@ -285,14 +298,20 @@ def open_executor(spark: str | None = None, resources: Resources | None = None) 
         return
     # Spark takes a second to import; most jobs do without.
     from paimon_engine.spark.executor import SparkExecutor
-    from paimon_engine.spark.session import connect_session, local_session
+    from paimon_engine.spark.session import connect_session, local_session, submitted_session
+    from paimon_engine.spark.workers import check_workers
 
     if wanted.local_cores is not None:
         raise InvalidArgumentError(f"local_cores are those of this machine; for Spark give local[N], not {spark[:20]}")
-    if spark.startswith("sc://"):
-        session = connect_session(spark, config=wanted.spark_conf)
+    if spark.startswith("sc://") or spark == SUBMITTED:
+        if spark == SUBMITTED:
+            session = submitted_session(environment, config=wanted.spark_conf)
+        else:
+            session = connect_session(spark, config=wanted.spark_conf)
         try:
-            yield SparkExecutor(session)
+            executor = SparkExecutor(session)
+            check_workers(executor)
+            yield executor
         finally:
             session.stop()
         return
@@ -310,7 +329,9 @@ def _cores(master: str) -> int | None:
         return 1
     match = re.fullmatch(r"local\[(\*|[1-9]\d*)\]", master)
     if match is None:
-        raise InvalidArgumentError(f"Spark address {master!r}; use local[*], local[N], or sc://host:port for Connect")
+        raise InvalidArgumentError(
+            f"Spark address {master!r}; use local[*], local[N], sc://host:port for Connect, or {SUBMITTED}"
+        )
     return None if match[1] == "*" else int(match[1])
 
 

@@ -1,10 +1,12 @@
-"""What launchers have in common: their contract, and the errors after which another attempt is useless."""
+"""What launchers have in common: what they promise, how they tell how far a job is, and how it failed."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -26,6 +28,24 @@ class Launcher(Protocol):
 
     def kill(self) -> None:
         """Stops the running job, if any; called from a signal handler during `launch`."""
+
+
+@runtime_checkable
+class Detaching(Protocol):
+    """A launcher that can leave a job to itself: it goes on when the task ends, and tells by its record how it goes."""
+
+    def detach(self, job: engine.Job, secrets: Mapping[str, str], record: engine.JobRecord) -> None:
+        """Starts the job.
+
+        Raises: AirflowFailException if it cannot be started.
+        """
+
+
+def exception_of(failure: engine.JobFailure) -> AirflowException:
+    """The exception of a job that failed, with class and message of the error and those of its causes."""
+    kind = failure.error_type
+    is_hopeless = kind is not None and issubclass(kind, HOPELESS)
+    return AirflowFailException(str(failure)) if is_hopeless else AirflowException(str(failure))
 
 
 def log_progress(progress: engine.Progress) -> None:

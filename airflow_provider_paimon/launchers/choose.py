@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -12,11 +13,15 @@ from airflow_provider_paimon.launchers.base import Launcher
 from airflow_provider_paimon.launchers.in_process import InProcess
 from airflow_provider_paimon.launchers.own_process import EMBEDDED, Subprocess
 from airflow_provider_paimon.launchers.spark_connect import connect_launcher
+from airflow_provider_paimon.launchers.spark_submit import SparkSubmit, SubmitSettings
 from airflow_provider_paimon.placement import CLUSTERS, Placement
 
 
 def choose_launcher(
-    placement: Placement, resources: engine.Resources | None = None, spark_conn_id: str | None = None
+    placement: Placement,
+    resources: engine.Resources | None = None,
+    spark_conn_id: str | None = None,
+    submit: SubmitSettings | None = None,
 ) -> Launcher:
     """The launcher for the place that a job got, with the resources that it may take there.
 
@@ -25,12 +30,16 @@ def choose_launcher(
     cores, memory, settings = None, None, {}
     if resources is not None:
         cores, memory, settings = resources.local_cores, resources.memory, dict(resources.spark_conf or {})
+    submit = submit or SubmitSettings()
     if placement.where == "in_process":
         return InProcess(cores)
     if placement.where == "subprocess":
         spark = EMBEDDED if cores is None else f"local[{cores}]"
-        return Subprocess(spark, memory_bytes=memory, spark_conf=settings)
-    return connect_launcher(_connection(spark_conn_id, placement.where), settings)
+        return Subprocess(spark, memory_bytes=memory, spark_conf=settings, python=submit.python)
+    connection = _connection(spark_conn_id, placement.where)
+    if connection.conn_type == "spark":
+        return SparkSubmit(connection.conn_id, replace(submit, conf=settings))
+    return replace(connect_launcher(connection, settings), python=submit.python)
 
 
 def _connection(conn_id: str | None, where: str) -> Any:
@@ -38,8 +47,8 @@ def _connection(conn_id: str | None, where: str) -> Any:
 
     Raises: AirflowFailException.
     """
-    types = [where] if where in CLUSTERS else list(CLUSTERS)
-    allowed = " or ".join(f"{name} ({CLUSTERS[name]})" for name in types)
+    types = dict([CLUSTERS[where]] if where in CLUSTERS else CLUSTERS.values())
+    allowed = " or ".join(f"{name} ({what})" for name, what in types.items())
     if not conn_id:
         raise AirflowFailException(f"launcher={where!r} needs spark_conn_id, a connection of type {allowed}")
     try:

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.environment import environment
-from airflow_provider_paimon.launchers.base import HOPELESS, log_progress
+from airflow_provider_paimon.launchers.base import exception_of, log_progress
 from paimon_engine.errors import PaimonError
 
 
@@ -26,10 +24,8 @@ class InProcess:
         try:
             with environment(secrets), engine.open_executor(None, resources) as executor:
                 return engine.run(job, executor, on_progress=log_progress)
-        except HOPELESS as error:
-            raise AirflowFailException(str(error)) from error
         except PaimonError as error:
-            raise AirflowException(str(error)) from error
+            raise exception_of(engine.JobFailure.of(error)) from error
 
     def kill(self) -> None:
         """Nothing: the job ends with this process."""

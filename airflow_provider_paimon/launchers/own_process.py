@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,8 +19,9 @@ from typing import Final
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
-from airflow_provider_paimon.job_folder import job_folder
-from airflow_provider_paimon.launchers.base import log_progress
+from airflow_provider_paimon.job_folder import job_folder, kept_folder
+from airflow_provider_paimon.launchers.base import exception_of
+from airflow_provider_paimon.launchers.watching import Watch
 
 EMBEDDED: Final = "local[*]"
 GRACE_S: Final = 20.0
@@ -28,7 +29,6 @@ GRACE_S: Final = 20.0
 
 _POLL_S: Final = 0.5
 _TAIL_LINES: Final = 20
-_PROGRESS: Final = "@paimon "
 _ERROR: Final = "error: "
 _CALLED_WRONGLY: Final = 2
 _SPARK_CONF: Final = "PAIMON_ENGINE_SPARK_CONF"
@@ -51,42 +51,73 @@ class Subprocess:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     memory_bytes: int | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    python: str | None = None
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
         """Carries out the job."""
         with job_folder() as directory:
-            job_file, result_file = directory / "job.json", directory / "result.json"
+            job_file = directory / "job.json"
             job_file.write_text(job.to_json(), encoding="utf-8")
-            process = self._start(job_file, result_file, {**self.environment, **secrets})
+            record = engine.JobRecord.at(str(directory / "record"))
+            process = self._start(job_file, record, {**self._engine_path(directory), **self.environment, **secrets})
             logger.info("Running %s in process %s with Spark %s", engine.name_of(job.action), process.pid, self.spark)
             try:
-                tail = _follow(process)
+                tail = _follow(process, Watch(record))
             finally:
                 self.kill()
                 _close(process)
-            if process.returncode == 0:
-                return engine.JobResult.from_json(result_file.read_text(encoding="utf-8"))
+            outcome = record.outcome()
+        if outcome is None:
             raise _failure(process.returncode, tail)
+        if isinstance(outcome, engine.JobFailure):
+            raise exception_of(outcome)
+        return outcome
 
-    def _start(self, job: Path, result: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "paimon_engine", "run", "--job", str(job), "--result", str(result)]
-        command += ["--spark", self.spark, "--guard", "--progress", "json"]
-        # An error is one line only if the terminal, as rich sees it, is wide enough.
-        own = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100000"}
+    def detach(self, job: engine.Job, secrets: Mapping[str, str], record: engine.JobRecord) -> None:
+        """Starts the job in a process that goes on when the task ends.
+
+        Raises: AirflowFailException if there is no such Python.
+        """
+        text, folder = engine.as_argument(job.to_json()), kept_folder()
+        command, own = self._command(text, record)
+        environment = {**self._engine_path(folder), **own, **self.environment, **secrets}
+        start_detached(command[0], text, record, command, environment, folder=folder)
+
+    def _command(self, job: str, record: engine.JobRecord) -> tuple[list[str], dict[str, str]]:
+        """The command that carries out a job, and what its environment must have."""
+        command = [self.python or sys.executable, "-m", "paimon_engine", "run"]
+        command += ["--job", job, "--record", record.folder, "--spark", self.spark]
         if self.memory_bytes is not None:
             command += ["--memory", str(self.memory_bytes)]
+        # An error is one line only if the terminal, as rich sees it, is wide enough.
+        own = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100000"}
         if self.spark_conf:
             # Settings may hold secrets, and all users can see arguments.
             own[_SPARK_CONF] = json.dumps(dict(self.spark_conf))
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **own, **environment},
-            start_new_session=True,
-        )
+        return command, own
+
+    def _engine_path(self, folder: Path) -> dict[str, str]:
+        """Lets another interpreter, which may have its own engine or none, import this one."""
+        if self.python in (None, sys.executable):
+            return {}
+        paths = [str(engine.engine_archive(folder)), os.environ.get("PYTHONPATH", "")]
+        return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+    def _start(self, job: Path, record: engine.JobRecord, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        command, own = self._command(str(job), record)
+        command.append("--guard")
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - an interpreter that the DAG names, and our module
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **own, **environment},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise no_python(command[0], error) from error
         return self._process
 
     def kill(self) -> None:
@@ -121,7 +152,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
         return True
 
 
-def _follow(process: subprocess.Popen[bytes]) -> list[str]:
+def _follow(process: subprocess.Popen[bytes], watch: Watch) -> list[str]:
     """Logs what the process says until it ends; gives the last lines.
 
     Does not wait for the end of the pipe: the JVM has it open too, and may be what hangs.
@@ -132,6 +163,7 @@ def _follow(process: subprocess.Popen[bytes]) -> list[str]:
     rest = b""
     while True:
         ended = _has_ended(process)
+        watch.tell()
         ready, _, _ = select.select([descriptor], [], [], 0 if ended else _POLL_S)
         chunk = os.read(descriptor, 1 << 16) if ready else b""
         *lines, rest = (rest + chunk).split(b"\n")
@@ -146,19 +178,11 @@ def _follow(process: subprocess.Popen[bytes]) -> list[str]:
 
 
 def _log_line(line: str, tail: list[str]) -> None:
-    """Logs one line; progress as a sentence."""
-    if not line:
-        return
-    if line.startswith(_PROGRESS):
-        try:
-            value = json.loads(line.removeprefix(_PROGRESS))
-            log_progress(engine.Progress(value["stage"], value["done"], value["total"]))
-            return
-        except (ValueError, KeyError, TypeError):
-            pass
-    logger.info("%s", line)
-    tail.append(line)
-    del tail[:-_TAIL_LINES]
+    """Logs one line and keeps it among the last."""
+    if line:
+        logger.info("%s", line)
+        tail.append(line)
+        del tail[:-_TAIL_LINES]
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
@@ -171,7 +195,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failure(code: int, tail: list[str]) -> AirflowException:
-    """The exception for a process that failed, with its last lines."""
+    """The exception for a process that ended without an outcome, with what it said last."""
     said = next((line.removeprefix(_ERROR) for line in reversed(tail) if line.startswith(_ERROR)), None)
     if code == _CALLED_WRONGLY:
         return AirflowFailException(said or "\n".join(tail))
@@ -180,3 +204,39 @@ def _failure(code: int, tail: list[str]) -> AirflowException:
     ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
     hint = "; the machine may have run out of memory" if code == -signal.SIGKILL else ""
     return AirflowException("\n".join([f"The engine's process {ended}{hint}", *tail]))
+
+
+def start_detached(
+    python: str,
+    job: str,
+    record: engine.JobRecord,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    folder: Path | None = None,
+) -> None:
+    """Starts a command and a process that waits for it, which both go on when the task ends.
+
+    `job` is an argument that holds the job; `folder` has files of the command, and goes when it has ended.
+    Raises: AirflowFailException if there is no such Python.
+    """
+    starter = [python, "-m", "paimon_engine.job_starter", "--job", job, "--record", record.folder]
+    starter += ["--folder", str(folder)] if folder is not None else []
+    # Nothing of ours stays open in it: Airflow waits for everybody who holds a task's output.
+    nothing = subprocess.DEVNULL
+    try:
+        subprocess.Popen(  # noqa: S603 - an interpreter that the DAG names, and our module
+            [*starter, "--", *command],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise no_python(python, error) from error
+
+
+def no_python(python: str, error: OSError) -> AirflowFailException:
+    """The exception for an interpreter that cannot be started."""
+    return AirflowFailException(f"engine_python={python!r} cannot be started: {error.strerror}")

@@ -16,7 +16,7 @@ from airflow_provider_paimon.asset_events import describe_outlets, outlets_of
 from airflow_provider_paimon.assets import PaimonTable
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.launchers import HOPELESS, Launcher, choose_launcher
+from airflow_provider_paimon.launchers import HOPELESS, Launcher, SubmitSettings, choose_launcher
 from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
 from airflow_provider_paimon.rendered import flag, structure, templates, text
@@ -25,6 +25,7 @@ from paimon_engine.errors import PaimonError
 __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
 
 _XCOM_ITEMS_MAX: Final = 100
+_RECORDS: Final = "_paimon_jobs"
 _RECORD_TIME: Final = "commit-record.time-retained"
 _RECORD_TIME_OF_KEYS: Final = "400 d"
 """Backfills and repeated runs happen as long as a year later."""
@@ -49,7 +50,8 @@ class PaimonJobOperator(BaseOperator):
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.
         table_options: Paimon options for this run, over those stored with the table.
-        spark_conn_id: connection of type `spark_connect`; without it, Spark is embedded.
+        spark_conn_id: connection of type `spark_connect`, or of type `spark` for `spark-submit`; without it, Spark is
+            embedded.
         idempotency_key: attempts of this task with the same key commit once, cleared or not; the run's id by default.
             `{{ partition_key }}` makes another run for the same partition, such as a backfill, find the work done.
             The table knows a key for `commit-record.time-retained` after its commit: 30 days, or what `table_options`
@@ -58,14 +60,19 @@ class PaimonJobOperator(BaseOperator):
             `idempotency_key`, else `rerun`.
         force_rerun: do the work again, even if an earlier attempt or another run with the same key has done it; retries
             of this attempt still do it once.
-        launcher: where to run: `auto`, `in_process`, `subprocess` or `spark_connect`. `auto` plans work on rows first,
-            and does it in this process if it reads fewer bytes than `in_process_limit`.
+        launcher: where to run: `auto`, `in_process`, `subprocess`, `spark_submit` or `spark_connect`. `auto` plans work
+            on rows first, and does it in this process if it reads fewer bytes than `in_process_limit`.
         in_process_limit: such as `256 mb`; 0 keeps all work on rows on Spark. This and the next three come from the
             connection's extra, then from the section `[paimon]` of the configuration, where they are not given.
         local_cores: threads in this process, or cores of an embedded Spark; all by default.
         memory: such as `2 gb`: the heap of an embedded Spark's JVM, and what a task of a compaction may take where
             `task_memory_bytes` is not given; by default 1 GiB, and no limit.
-        spark_conf: settings of Spark by their names; they are added to those of an embedded one.
+        spark_conf: settings of Spark by their names; they are added to those of an embedded or a submitted one.
+        engine_python: another Python interpreter for the engine's process; it needs the engine's packages, not Airflow.
+        archives: for `spark-submit`: archives that workers unpack, such as `/path/environment.tar.gz#environment`; they
+            then take the Python in it. `paimon-engine pack` makes one.
+        result_uri: folder for progress and result of jobs whose driver runs elsewhere, in a store that it and Airflow
+            reach; by default below the warehouse. What is written there is deleted afterwards.
     """
 
     template_fields: Sequence[str] = (
@@ -81,6 +88,9 @@ class PaimonJobOperator(BaseOperator):
         "on_clear",
         "force_rerun",
         "launcher",
+        "engine_python",
+        "archives",
+        "result_uri",
         *OPTIONS,
     )
     template_ext: Sequence[str] = (".sql", ".yaml", ".yml")
@@ -107,6 +117,9 @@ class PaimonJobOperator(BaseOperator):
         local_cores: int | str | None = None,
         memory: int | str | None = None,
         spark_conf: Mapping[str, Any] | None = None,
+        engine_python: str | None = None,
+        archives: str | None = None,
+        result_uri: str | None = None,
         **kwargs: Any,
     ) -> None:
         is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
@@ -136,6 +149,9 @@ class PaimonJobOperator(BaseOperator):
         self.local_cores = local_cores
         self.memory = memory
         self.spark_conf = spark_conf
+        self.engine_python = engine_python
+        self.archives = archives
+        self.result_uri = result_uri
         self._running: Launcher | None = None
         self._is_told = False
         self._result: engine.JobResult | None = None
@@ -223,7 +239,21 @@ class PaimonJobOperator(BaseOperator):
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         except PaimonError as error:
             raise AirflowException(f"{self.task_id}: {error}") from error
-        return job, choose_launcher(placement, wanted.resources, conn_id)
+        submit = SubmitSettings(
+            archives=text(self.archives),
+            python=text(self.engine_python),
+            result_uri=self._records(hook),
+            store_options=hook.storage_options,
+        )
+        return job, choose_launcher(placement, wanted.resources, conn_id, submit)
+
+    def _records(self, hook: PaimonHook) -> str | None:
+        """Folder for the records of jobs; None where it must be given."""
+        given = text(self.result_uri)
+        if given is not None:
+            return given
+        above = self.table.rstrip("/").rpartition("/")[0] if "/" in self.table else hook.warehouse
+        return f"{above.rstrip('/')}/{_RECORDS}" if "/" in above else None
 
     def job(self, hook: PaimonHook, context: Mapping[str, Any]) -> engine.Job:
         """The job of this task; holds no secret.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from paimon_engine.cli.running import run_job
 from paimon_engine.cli.terminal import ProgressStyle, print_json, say, working
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import size_text as size
+
+if TYPE_CHECKING:
+    from paimon_engine.jobs import Job, Resources
 
 ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to show progress, on standard error.")]
 
@@ -46,19 +49,29 @@ def run(
         str | None,
         typer.Option(metavar="JSON", envvar="PAIMON_ENGINE_SPARK_CONF", help="Settings of Spark, as a JSON object."),
     ] = None,
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="Where progress and outcome are told, and a request to stop is heard: a folder."
+        ),
+    ] = None,
 ) -> None:
     """Carry out a job: an action on a table, as JSON. This is what a scheduler calls."""
+    from paimon_engine.job_process import job_text
     from paimon_engine.jobs import Job, Resources, decode
 
     if guard and job == "-":
         raise InvalidArgumentError("--guard watches standard input, so the job must come from a file")
     if guard:
-        from paimon_engine.cli.guard import exit_when_stdin_closes
+        from paimon_engine.guard import exit_when_stdin_closes
 
         exit_when_stdin_closes()
-    parsed = Job.from_json(sys.stdin.read() if job == "-" else Path(job).read_text(encoding="utf-8"))
+    parsed = Job.from_json(sys.stdin.read() if job == "-" else job_text(job))
     given = {"local_cores": threads, "memory": memory, "spark_conf": spark_conf}
     resources = decode(Resources, given, name="run")
+    if record is not None:
+        _run_recorded(parsed, record, spark, resources, is_guarded=guard)
+        return
     done = run_job(parsed, spark=spark, progress=progress, is_kept=True, resources=resources)
     if result is None:
         print_json(done.to_dict())
@@ -67,6 +80,16 @@ def run(
     partial = result.with_name(f".{result.name}.partial")
     partial.write_text(done.to_json(), encoding="utf-8")
     partial.replace(result)
+
+
+def _run_recorded(job: Job, folder: str, spark: str | None, resources: Resources, *, is_guarded: bool) -> None:
+    from paimon_engine.guard import exit_when_asked
+    from paimon_engine.job_process import run_recorded
+    from paimon_engine.job_record import JobRecord
+
+    if not is_guarded:
+        exit_when_asked()
+    run_recorded(job, JobRecord(folder, job.store_at(folder)), spark, resources)
 
 
 def schema() -> None:

@@ -9,15 +9,15 @@ library.
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-import datasketches
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.roaring import union_32, union_64
 from paimon_engine.merge.versions import Step, Versions
 
@@ -43,6 +43,21 @@ _THETA_FLAGS: Final = 5
 _THETA_SINGLE: Final = 32
 _THETA_SHARE_AT: Final = 12
 _THETA_SHARE: Final = struct.pack("<f", 1.0)
+
+
+def _library() -> Any:
+    """The package of sketches, which few tables need: workers may do without it.
+
+    Raises: UnsupportedError.
+    """
+    try:
+        import datasketches
+    except ImportError as error:
+        raise UnsupportedError(
+            f"hll_sketch and theta_sketch need the package datasketches, which {socket.gethostname()} lacks: "
+            'pip install "datasketches>=5.2" there'
+        ) from error
+    return datasketches
 
 
 def rbm32(versions: Versions, column: str) -> pa.Array:
@@ -94,6 +109,7 @@ def _folded(column: str, values: list[bytes], steps: list[int], union: Union) ->
 
 
 def _hll_union(one: bytes, other: bytes) -> bytes:
+    datasketches = _library()
     sketches = [datasketches.hll_sketch.deserialize(data) for data in (other, one)]
     union = datasketches.hll_union(sketches[0].lg_config_k)
     for sketch in sketches:
@@ -110,11 +126,12 @@ def _is_out_of_order_array(data: bytes) -> bool:
     return data[_HLL_MODE] & 3 == _HLL_ARRAY and bool(data[_HLL_FLAGS] & _OUT_OF_ORDER)
 
 
-def _hip_sum(data: bytes, array: datasketches.hll_sketch, few: datasketches.hll_sketch) -> bytes:
+def _hip_sum(data: bytes, array: Any, few: Any) -> bytes:
     """The sum of the HIP estimator after the values of `few` went into `array`, whose stored form is `data`.
 
     It means nothing once sketches were united, so that C++ leaves it 0. Java goes on adding to it.
     """
+    datasketches = _library()
     union = datasketches.hll_union(array.lg_config_k)
     union.update(array)
     slots = 1 << array.lg_config_k
@@ -138,6 +155,7 @@ def _hip_sum(data: bytes, array: datasketches.hll_sketch, few: datasketches.hll_
 
 
 def _theta_union(one: bytes, other: bytes) -> bytes:
+    datasketches = _library()
     union = datasketches.theta_union(_THETA_LG_NOMINAL)
     union.update(datasketches.compact_theta_sketch.deserialize(one))
     union.update(datasketches.compact_theta_sketch.deserialize(other))

@@ -7,7 +7,6 @@ An embedded session keeps everything temporary in one directory that is deleted 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.metadata
 import os
 import re
@@ -15,8 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import uuid
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from paimon_engine.arrow_memory import SETTINGS
 from paimon_engine.errors import InvalidArgumentError, SparkError, UnsupportedError
+from paimon_engine.packing import engine_archive
 from paimon_engine.spark.class_archive import make_archive, options_to_use_it
 from paimon_engine.spark.failures import spark_calls
 
@@ -53,6 +51,9 @@ _START: Mapping[str, str | None] = {
 
 _NO_CONNECTION: Mapping[str, str | None] = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
 """If one of these is set, even by an earlier connection, pyspark treats every session as a connection."""
+
+_REDACTED = "(?i)secret|password|token|access[.]?key"
+"""What Spark redacts by default."""
 
 _LOG4J = """\
 rootLogger.level = error
@@ -162,6 +163,28 @@ def connect_session(url: str, *, ship: bool = True, config: Mapping[str, str] | 
     return session
 
 
+def submitted_session(environment: Sequence[str] = (), *, config: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of the `spark-submit` that started this process, to be stopped by the caller.
+
+    `environment` names variables of this process that executors need, such as those with secrets. `config` has more
+    settings.
+
+    Raises: SparkError.
+    """
+    variables = {name: os.environ[name] for name in environment if name in os.environ}
+    settings = {
+        **{f"spark.executorEnv.{name}": value for name, value in {**SETTINGS, **variables}.items()},
+        "spark.python.worker.faulthandler.enabled": "true",
+        **(config or {}),
+    }
+    if variables:
+        # Spark shows its settings in its pages and logs, but for those whose name or value matches.
+        settings["spark.redaction.regex"] = "|".join([_REDACTED, *map(re.escape, variables)])
+    with _environment(_NO_CONNECTION), spark_calls("the submitted Spark did not start"):
+        session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
+    return session
+
+
 def ship_engine(session: SparkSession) -> None:
     """Send the code of `paimon_engine` to the workers of a session, until that session ends; may be repeated.
 
@@ -171,7 +194,7 @@ def ship_engine(session: SparkSession) -> None:
     Raises: SparkError.
     """
     with spark_calls("the engine's code did not reach Spark"), _folder_of_session(session) as folder:
-        session.addArtifacts(_packed_engine(folder), pyfile=True)
+        session.addArtifacts(str(engine_archive(folder)), pyfile=True)
 
 
 @contextlib.contextmanager
@@ -190,22 +213,6 @@ def _folder_of_session(session: SparkSession) -> Iterator[Path]:
     folder = Path(SparkFiles.getRootDirectory(), "paimon-ship")
     folder.mkdir(exist_ok=True)
     yield folder
-
-
-def _packed_engine(folder: Path) -> str:
-    """The path of an archive of the engine's code; the same code always gives the same name."""
-    root = Path(__file__).resolve().parent.parent
-    sources = sorted(root.rglob("*.py"))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-    # The name changes with the content: Spark refuses another content under a name that it knows.
-    archive = folder / f"{root.name}-{digest}.zip"
-    if not archive.exists():
-        unfinished = archive.with_suffix(f".{uuid.uuid4()}")
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:
-            for source in sources:
-                file.write(source, source.relative_to(root.parent))
-        unfinished.replace(archive)
-    return str(archive)
 
 
 def check_spark() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from paimon_engine import Table
 from paimon_engine.actions.write import Write
-from paimon_engine.cli.guard import GRACE_S
+from paimon_engine.guard import GRACE_S
 from paimon_engine.jobs import Job, TableRef
 
 COMMAND = [sys.executable, "-m", "paimon_engine"]

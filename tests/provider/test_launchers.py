@@ -112,6 +112,25 @@ def test_a_connection_without_a_usable_address_is_refused(monkeypatch, host, mes
         choose_launcher(placed("cluster"), None, "cluster")
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"host": None}, "names the Spark master 'spark://'"),
+        ({"host": "nonsense"}, "names the Spark master 'nonsense'; its host must be yarn"),
+        ({"host": "spark://h"}, "its host must be .*spark://host .with a port"),
+        ({"host": "spark://h", "port": 7077, "extra": {"deploy-mode": "cluster"}}, "runs no Python driver itself"),
+        ({"host": "yarn", "extra": {"deploy-mode": "both"}}, "choose client or cluster"),
+        ({"host": "yarn", "extra": {"spark-binary": "sh"}}, "spark-binary"),
+        ({"host": "k8s://https://h", "port": 6443}, "pip install apache-airflow-providers-cncf-kubernetes"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused_and_never_taken_for_yarn(monkeypatch, fields, message):
+    _connection(monkeypatch, "cluster", conn_type="spark", **fields)
+
+    with pytest.raises(AirflowFailException, match=message):
+        choose_launcher(placed("cluster"), None, "cluster")
+
+
 # ── in this process ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -149,12 +168,14 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 def test_progress_and_output_reach_the_log(program, warehouse: str, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     program("""
-        print('@paimon {"stage": "compact", "done": 2, "total": 8}', file=sys.stderr)
-        print("a word on standard output")
-        print("@paimon nonsense")
-        result = sys.argv[sys.argv.index("--result") + 1]
+        record = sys.argv[sys.argv.index("--record") + 1]
+        os.mkdir(record)
+        beat = dict(number=1, host="h", pid=1, stage="compact", done=2, total=8)
+        open(record + "/beat.json", "w").write(json.dumps(beat))
+        print("a word on standard output", flush=True)
+        time.sleep(1)
         value = dict(status="noop", action="compact", table="t", snapshot_id=None, seconds=0.0, details={}, version=1)
-        open(result, "w").write(json.dumps(value))
+        open(record + "/outcome.json", "w").write(json.dumps(value))
         sys.stdout.write("no end of line")
     """)
 
@@ -162,7 +183,7 @@ def test_progress_and_output_reach_the_log(program, warehouse: str, caplog: pyte
 
     said = [record.getMessage() for record in caplog.records]
     assert result.status == "noop"
-    assert said[1:] == ["compact: 2 of 8", "a word on standard output", "@paimon nonsense", "no end of line"]
+    assert sorted(said[1:]) == ["a word on standard output", "compact: 2 of 8", "no end of line"]
 
 
 def test_the_child_gets_secrets_by_its_environment_only(program, warehouse: str):
@@ -286,7 +307,7 @@ Subprocess("local[1]").launch(Job.from_json(sys.argv[1]), {})
 
 GUARDED = """
 import subprocess, sys, time
-from paimon_engine.cli.guard import exit_when_stdin_closes
+from paimon_engine.guard import exit_when_stdin_closes
 exit_when_stdin_closes()
 print(subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).pid, flush=True)
 try:

@@ -1,0 +1,121 @@
+"""Following a job by its record: how far it is, how it ended, and whether it is still there.
+
+A process that is gone cannot say so. It counts as lost when its signs of life stop changing; times of different
+machines are not compared. A job that was taken for lost and is not, commits once all the same: its next attempt
+commits under the same name.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_provider_paimon import engine
+from airflow_provider_paimon.launchers.base import exception_of, log_progress
+from paimon_engine.errors import PaimonError
+
+LOST_S: Final = 60.0
+"""Without a sign of life; they come every 5 s."""
+_POLL_S: Final = 1.0
+_LOCAL_POLL_S: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+class JobLostError(AirflowException):
+    """A job gives no sign of life any more."""
+
+
+@dataclass
+class Watch:
+    """Follows one job. Safe to begin at any time, by any number of those who wait."""
+
+    record: engine.JobRecord
+    lost_s: float = LOST_S
+    clock: Callable[[], float] = time.monotonic
+    _signs: Any = field(default=None, init=False)
+    _changed_at: float = field(default=0.0, init=False)
+    _told: Any = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """The time without a sign of life begins now."""
+        self._changed_at = self.clock()
+
+    def tell(self) -> None:
+        """Logs how far the job is, if that is news. A store that fails for a moment is no news."""
+        try:
+            beat = self.record.beats()[0]
+        except PaimonError as error:
+            logger.warning("How far the job is cannot be read: %s", error)
+            return
+        progress = None if beat is None else (beat.stage, beat.done, beat.total)
+        if progress is not None and progress[2] and progress != self._told:
+            self._told = progress
+            log_progress(engine.Progress(*progress))
+
+    def outcome(self) -> engine.JobResult | engine.JobFailure | None:
+        """How the job ended; None while it runs.
+
+        Raises: JobLostError if it gives no sign of life; PaimonError if the store fails.
+        """
+        found = self.record.outcome()
+        if found is not None:
+            return found
+        signs = self.record.beats()
+        if signs != self._signs:
+            self._signs, self._changed_at = signs, self.clock()
+        elif self.clock() - self._changed_at > self.lost_s:
+            where = next((f" on {beat.host}, process {beat.pid}," for beat in signs if beat is not None), "")
+            raise JobLostError(
+                f"The job{where} has given no sign of life for {self.lost_s:.0f} s: its machine or its driver is gone"
+            )
+        return None
+
+    def wait(self) -> engine.JobResult:
+        """The result, once the job has ended.
+
+        Raises: AirflowFailException if trying again is useless; AirflowException for all other failures.
+        """
+        while True:
+            self.tell()
+            try:
+                found = self.outcome()
+            except PaimonError as error:
+                logger.warning("Whether the job has ended cannot be read, asking again: %s", error)
+                found = None
+            if isinstance(found, engine.JobFailure):
+                raise exception_of(found)
+            if found is not None:
+                return found
+            time.sleep(_POLL_S)
+
+
+def running_of(record: engine.JobRecord) -> engine.JobRecord | None:
+    """An earlier record of the same work whose job runs still, or has its result; others are stopped and deleted.
+
+    Waits for a sign of life where it is not known. Raises: PaimonError.
+    """
+    for other in record.siblings():
+        if other.folder == record.folder:
+            continue
+        watch = Watch(other)
+        first = other.beats()
+        try:
+            while True:
+                found = watch.outcome()
+                if isinstance(found, engine.JobResult) or (found is None and other.beats() != first):
+                    return other
+                if found is not None:
+                    break
+                time.sleep(_LOCAL_POLL_S)
+        except JobLostError:
+            # Should it be there all the same, it stops when it looks next.
+            other.ask_to_stop()
+            continue
+        other.delete()
+    return None

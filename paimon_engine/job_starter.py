@@ -1,0 +1,118 @@
+"""A process that starts a job's process and waits for it, with nobody who waits for both: `python -m …job_starter`.
+
+Whoever asked for the job may be gone long before it ends, and look at its record from another machine. So what the
+job's process cannot say itself (it did not begin, it was killed) is written into the record by this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from paimon_engine.errors import PaimonError
+from paimon_engine.job_process import STOPPED, Beating, job_text
+from paimon_engine.job_record import JobFailure, JobRecord
+from paimon_engine.jobs import Job
+
+GRACE_S: Final = 20.0
+"""Time for the job's process to stop by itself, before it is killed with all that it started."""
+_LINES: Final = 300
+_LOOK_S: Final = 1.0
+PROCESS_FAILED: Final = "ProcessFailed"
+"""The kind of failure of a process that ended without an outcome."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; gives its exit code."""
+    parser = argparse.ArgumentParser(prog="job_starter", description=__doc__)
+    parser.add_argument("--job", required=True, help="the job, whose store has the record")
+    parser.add_argument("--record", required=True, help="folder of the record")
+    parser.add_argument("--folder", help="folder with files of the command, which goes when that has ended")
+    parser.add_argument("command", nargs="+", help="the command that carries it out")
+    given = parser.parse_args(arguments)
+    job = Job.from_json(job_text(given.job))
+    record = JobRecord(given.record, job.store_at(given.record))
+    with _held(given.folder), Beating(record, of_starter=True):
+        return _run(record, given.command)
+
+
+@contextlib.contextmanager
+def _held(folder: str | None) -> Iterator[None]:
+    """Holds the lock of a folder, by which others know that it is in use; removes the folder afterwards."""
+    if folder is None:
+        yield
+        return
+    with Path(folder, "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(record: JobRecord, command: Sequence[str]) -> int:
+    lines: deque[str] = deque(maxlen=_LINES)
+    with subprocess.Popen(  # noqa: S603 - what our starter asked for
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        was_asked = _wait(record, process)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        reader.join(timeout=_LOOK_S)
+        code = process.wait()
+    output = "\n".join(lines)
+    with contextlib.suppress(PaimonError):
+        record.keep_output(output)
+    if code or was_asked:
+        kind = STOPPED if was_asked else PROCESS_FAILED
+        how = "was asked to stop" if was_asked else how_it_ended(code)
+        # There is an outcome already, unless the process could not write one.
+        record.end(JobFailure(kind, f"the engine's process {how}\n{output[-4000:]}"))
+    else:
+        record.end(JobFailure(PROCESS_FAILED, f"the engine's process ended without an outcome\n{output[-4000:]}"))
+    return code
+
+
+def how_it_ended(code: int) -> str:
+    """The exit code of a process in words."""
+    if code >= 0:
+        return f"failed with exit code {code}"
+    hint = "; the machine may have run out of memory" if code == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{hint}"
+
+
+def _read(stream: IO[bytes], lines: deque[str]) -> None:
+    for line in stream:
+        lines.append(line.decode(errors="replace").rstrip())
+
+
+def _wait(record: JobRecord, process: subprocess.Popen[bytes]) -> bool:
+    """Waits for the process, which hears itself of a request to stop; True if there was one. Kills it if it must."""
+    stop_at: float | None = None
+    while process.poll() is None:
+        time.sleep(_LOOK_S)
+        if stop_at is None:
+            with contextlib.suppress(PaimonError):
+                stop_at = time.monotonic() + GRACE_S if record.is_asked_to_stop() else None
+        elif time.monotonic() > stop_at:
+            os.killpg(process.pid, signal.SIGKILL)
+    return stop_at is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
