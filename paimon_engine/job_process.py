@@ -75,8 +75,8 @@ def recorded_end(record: JobRecord) -> Iterator[None]:
     """Writes into the record why the block failed, or that it was stopped; the error goes on."""
     try:
         yield
-    except KeyboardInterrupt as stopped:
-        _end(record, replace(JobFailure.of(stopped), kind=STOPPED, message="it was asked to stop before its commit"))
+    except KeyboardInterrupt:
+        _end(record, JobFailure(STOPPED, "it was asked to stop before its commit"))
         raise
     except BaseException as error:
         _end(record, JobFailure.of(error))

@@ -29,6 +29,7 @@ from paimon_engine.storage import Storage
 RECORD_VERSION: Final = 1
 _FAILED: Final = "failed"
 _CAUSES_MAX: Final = 5
+_CAUSE_LINES: Final = 12
 _TRACE_CHARACTERS: Final = 20_000
 _HOST: Final = socket.gethostname()
 
@@ -45,7 +46,7 @@ class JobFailure:
     @classmethod
     def of(cls, error: BaseException) -> JobFailure:
         """The failure that describes an exception, with what is hidden in this process masked."""
-        causes = tuple(masked(f"{type(cause).__name__}: {cause}") for cause in _causes(error))
+        causes = tuple(_without_stack(masked(f"{type(cause).__name__}: {cause}")) for cause in _causes(error))
         trace = masked("".join(traceback.format_exception(error)))[-_TRACE_CHARACTERS:]
         return cls(type(error).__name__, masked(str(error)), causes, trace)
 
@@ -72,6 +73,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             return
         yield found
         error = found
+
+
+def _without_stack(text: str) -> str:
+    """The first lines of a message; those of Java go on with where each error arose."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
+    return "\n".join(lines[:_CAUSE_LINES])
 
 
 def outcome_of(text: str) -> JobResult | JobFailure:
