@@ -1,7 +1,7 @@
 """A process that starts a job's process and waits for it, with nobody who waits for both: `python -m …job_starter`.
 
-Whoever asked for the job may be gone long before it ends, and look at its record from another machine. So what the
-job's process cannot say itself (it did not begin, it was killed) is written into the record by this one.
+The task that asked for the job ends before it does, and its record is read from another machine. What the job's
+process cannot write there itself (that it did not begin, or was killed), this one writes.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def _held(folder: str | None) -> Iterator[None]:
 
 
 def _run(record: JobRecord, command: Sequence[str]) -> int:
+    """Runs the command, and sees that the record has an outcome afterwards; gives the exit code."""
     lines: deque[str] = deque(maxlen=_LINES)
     with subprocess.Popen(  # noqa: S603 - what our starter asked for
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True

@@ -111,6 +111,7 @@ class SparkSubmit:
         record: engine.JobRecord,
         arguments: list[str],
     ) -> engine.JobResult:
+        """Submits a job, waits for it, and gives its result; `directory` takes the files that Spark is given."""
         hook, program = self._prepared(job, secrets, directory, arguments)
         self._hook = hook
         failed: AirflowException | None = None
