@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from paimon_engine import Catalog, CommitMessage, Progress, Table, Wait, open_table, read_wait
-    from paimon_engine.job_process import as_argument
+    from paimon_engine.job_process import STARTER, as_argument
     from paimon_engine.job_record import JobFailure, JobRecord
     from paimon_engine.jobs import (
         ACTIONS,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIONS",
+    "STARTER",
     "Action",
     "Catalog",
     "CatalogRef",
@@ -73,7 +74,7 @@ __all__ = [
 
 _HOMES: Final = {
     "paimon_engine": ("Catalog", "CommitMessage", "Progress", "Table", "Wait", "open_table", "read_wait"),
-    "paimon_engine.job_process": ("as_argument",),
+    "paimon_engine.job_process": ("STARTER", "as_argument"),
     "paimon_engine.job_record": ("JobFailure", "JobRecord"),
     "paimon_engine.packing": ("engine_archive",),
     "paimon_engine.specs": ("Edge", "decode", "kind_of"),

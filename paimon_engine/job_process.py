@@ -25,6 +25,8 @@ from paimon_engine.progress import Progress
 BEAT_S: Final = 5.0
 """Between two signs of life in a store; each costs a request."""
 _LOCAL_BEAT_S: Final = 0.5
+STARTER: Final = "paimon_engine.job_starter"
+"""The module that starts a job's process and waits for it, for `python -m`."""
 _CODED: Final = "base64:"
 STOPPED: Final = "Stopped"
 """The kind of failure of a job that was asked to stop."""

@@ -220,7 +220,7 @@ def start_detached(
     `job` is an argument that holds the job; `folder` has files of the command, and goes when it has ended.
     Raises: AirflowFailException if there is no such Python.
     """
-    starter = [python, "-m", "paimon_engine.job_starter", "--job", job, "--record", record.folder]
+    starter = [python, "-m", engine.STARTER, "--job", job, "--record", record.folder]
     starter += ["--folder", str(folder)] if folder is not None else []
     # Nothing of ours stays open in it: Airflow waits for everybody who holds a task's output.
     nothing = subprocess.DEVNULL
