@@ -1,9 +1,9 @@
-"""Row groups of Parquet files that go into another file as the bytes that they are.
+"""Copies row groups of Parquet files into another file as bytes.
 
-Where nothing changes in the rows of a row group, its pages need not be decoded and encoded again: they are copied, and
-the footer of the new file gets the description of the row group with its new indices. Copied is only what could have
-been written here: by Arrow, with the same schema and codec, in pages that every reader knows, and with nothing beside
-the pages, such as indexes, to which the new footer would have to point.
+If nothing changes in the rows of a row group, its pages need not be decoded and encoded again: they are copied, and
+the footer of the new file gets the description of the row group with its new offsets in the file. A row group is copied
+only if this engine could have written it: by Arrow, with the same schema and codec, in pages that every reader can
+read, and without anything outside of the pages, such as indexes, whose offsets the new footer would have to contain.
 
 The checksums of the pages are compared with the bytes, so that damage is not copied unnoticed.
 
@@ -59,7 +59,7 @@ _INEXACT: Final = {
     (ChunkStatistics.IS_MAX_VALUE_EXACT, BOOLEANS[1]),
     (ChunkStatistics.IS_MIN_VALUE_EXACT, BOOLEANS[1]),
 }
-"""In statistics: that a bound is not the value itself."""
+"""Fields of statistics, as number and type, that say that a bound was cut: compact Thrift has `false` as a type."""
 _FOOTER_FIELDS: Final = {
     FileMetaData.VERSION,
     FileMetaData.SCHEMA,
@@ -91,7 +91,11 @@ _METADATA_FIELDS: Final = {
     ColumnMetaData.ENCODING_STATS,
     ColumnMetaData.SIZE_STATISTICS,
 }
-"""What may stand in a file of which row groups are copied: no encryption, no other file, no index, no bloom filter."""
+"""Fields that a file may have from which row groups are copied: a fixed list on each level of the footer.
+
+It lacks those of encryption, chunks in other files, page indexes and bloom filters, and all that later versions of the
+format add.
+"""
 _KNOWN_PAGES: Final = {
     (PageType.DATA_PAGE, PageEncoding.PLAIN),
     (PageType.DATA_PAGE, PageEncoding.PLAIN_DICTIONARY),
@@ -99,7 +103,7 @@ _KNOWN_PAGES: Final = {
     (PageType.DICTIONARY_PAGE, PageEncoding.PLAIN),
     (PageType.DICTIONARY_PAGE, PageEncoding.PLAIN_DICTIONARY),
 }
-"""Type and encoding of pages: data and dictionaries of the first version, plain or by dictionary."""
+"""Types and encodings of pages that may be copied: version 1 of data pages, plain or with a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +127,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class StoredRowGroup:
-    """A row group that may be copied, and where its bytes lie: column chunks one behind the other from `begin` on.
+    """A row group that may be copied. Its column chunks follow each other without a gap from the offset `begin` on.
 
-    `bounds` are the smallest and the largest value of each top-level column, nulls where unknown; of FLOAT and DOUBLE
-    they leave out NaN. `null_counts` is None for columns with parts, and where unknown.
+    `description` is its Thrift structure in the footer. `bounds` has two rows, the smallest and the largest value of
+    each top-level column; null if unknown, and without NaN for FLOAT and DOUBLE. `null_counts` is None for nested
+    columns, and if unknown.
     """
 
     path: str
@@ -144,9 +149,9 @@ class StoredRowGroup:
         return sum(self.chunk_sizes)
 
     def chunks(self, source: BinaryIO) -> Iterator[bytes]:
-        """The bytes of the column chunks, as they follow each other in the file.
+        """The bytes of each column chunk, in the order in which they are in the file.
 
-        Raises: CorruptTableError if they are not the pages that were written.
+        Raises: CorruptTableError if their lengths or checksums are wrong.
         """
         source.seek(self.begin)
         for size in self.chunk_sizes:
@@ -155,7 +160,7 @@ class StoredRowGroup:
             yield chunk
 
     def moved(self, begin: int) -> bytes:
-        """The description of the row group where its bytes begin there."""
+        """The description of a copy of the row group whose bytes begin at that offset."""
         shift = begin - self.begin
 
         def chunks(found: bytes) -> bytes:
@@ -167,12 +172,16 @@ class StoredRowGroup:
 
 
 def footer_of(file: bytes) -> bytes:
-    """The Thrift structure at the end of a file, or of the last bytes of one."""
+    """The Thrift structure at the end of a file; the last bytes of the file are enough."""
+    # A file ends with the footer, the footer's length in 4 bytes, and `PAR1`.
     return file[len(file) - 8 - int.from_bytes(file[-8:-4], "little") : -8]
 
 
 def with_row_groups(footer: bytes, groups: Sequence[bytes | None]) -> bytes:
-    """The footer with more row groups: None means the next one that it has already."""
+    """The footer with these row groups in order; None means the next one of those that it already has.
+
+    Example: a footer with the row groups x and y, and `[None, a, None]`, give a footer with x, a and y.
+    """
     own = iter(elements(value_of(footer, FileMetaData.ROW_GROUPS)))
     found = [next(own) if group is None else group for group in groups]
     rows = sum(number_in(group, RowGroup.NUM_ROWS) for group in found)
@@ -191,10 +200,10 @@ def stored_row_groups(
     columns: Sequence[str] = (),
     is_wanted: Callable[[pa.RecordBatch], bool] = lambda _: True,
 ) -> list[StoredRowGroup | None]:
-    """The row groups of a file of so many rows, None for those that cannot be copied into a file of the layout.
+    """The row groups of a file with `row_count` rows; None for those that cannot be copied into a file of the layout.
 
-    None too for those that `is_wanted` refuses, which gets the bounds of these top-level columns, as in
-    `StoredRowGroup.bounds`: most row groups overlap others, and need no closer look.
+    Also None if `is_wanted` returns False for the bounds of the top-level `columns` (as in `StoredRowGroup.bounds`). It
+    is called first, since most row groups overlap others, and then the rest of their description need not be checked.
 
     Raises: CorruptTableError.
     """
@@ -253,11 +262,11 @@ class _BoundsOf:
         return list(self.indices)
 
     def is_flat(self, name: str) -> bool:
-        """Whether a column has no parts, so that there are bounds for it."""
+        """Whether a column is not nested, so that there are bounds for it."""
         return not pa.types.is_nested(self._schema.field(name).type)
 
     def __call__(self, number: int, columns: Sequence[str]) -> pa.RecordBatch:
-        """Two rows: the smallest and the largest values, nulls where they are unknown."""
+        """Two rows, the smallest and the largest value of each column in that row group; null if unknown."""
         group, found = self._metadata.row_group(number), []
         for name in columns:
             field = self._schema.field(name)
@@ -273,13 +282,13 @@ def _stored(
     path: str, group: pq.RowGroupMetaData, number: int, description: bytes, bounds_of: _BoundsOf
 ) -> StoredRowGroup:
     chunks = [group.column(index) for index in range(group.num_columns)]
-    indices = _indices(chunks)
+    extents = _extents(chunks)
     return StoredRowGroup(
         path=path,
         number=number,
         row_count=group.num_rows,
-        begin=indices[0][0],
-        chunk_sizes=tuple(size for _, size in indices),
+        begin=extents[0][0],
+        chunk_sizes=tuple(size for _, size in extents),
         description=description,
         bounds=bounds_of(number, bounds_of.names),
         null_counts={
@@ -290,20 +299,20 @@ def _stored(
 
 
 def _is_known(group: pq.RowGroupMetaData, description: bytes, codec: str) -> bool:
-    """Whether a row group has what is known to be right elsewhere, and nothing else."""
+    """Whether a row group has only fields that are also right in another file, and its chunks follow without a gap."""
     fields = {number: value for number, _, value in fields_of(description)}
     chunks = [group.column(index) for index in range(group.num_columns)]
     return (
         fields.keys() <= _GROUP_FIELDS
         and all(map(_is_known_chunk, elements(fields[RowGroup.COLUMNS])))
-        # Some columns of a file with a codec do without, but not all.
+        # Columns that a codec does not make smaller are stored without one (`parquet_encoding`).
         and {_PLAIN, *(chunk.compression for chunk in chunks)} == {_PLAIN, codec}
-        and all(begin + size == after for (begin, size), (after, _) in pairwise(_indices(chunks)))
+        and all(begin + size == after for (begin, size), (after, _) in pairwise(_extents(chunks)))
     )
 
 
-def _indices(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[tuple[int, int]]:
-    """Begin and size of the chunks, as they follow each other in the file."""
+def _extents(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[tuple[int, int]]:
+    """Offset and size of each chunk, in the order in which they are in the file."""
     return sorted(
         (chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset, size)
         for chunk in chunks
@@ -312,6 +321,7 @@ def _indices(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[tuple[int, int]]:
 
 
 def _is_known_chunk(chunk: bytes) -> bool:
+    """Whether the description of a column chunk has only known fields, known kinds of pages, and exact bounds."""
     described = {number: value for number, _, value in fields_of(chunk)}
     if not described.keys() <= _CHUNK_FIELDS:
         return False
@@ -345,7 +355,7 @@ def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
 
 
 def _check_pages(chunk: bytes, size: int, path: str) -> None:
-    """Raises CorruptTableError if the bytes are not pages that are as long as they say, with their checksums."""
+    """Raises CorruptTableError unless the bytes are pages with the lengths and checksums that their headers say."""
     view, index = memoryview(chunk), 0
     try:
         while index < size:

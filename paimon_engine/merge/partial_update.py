@@ -1,19 +1,19 @@
 """partial-update: each column takes its newest value that is not null; sequence groups have an order of their own.
 
 1. A column outside of groups takes the value of the newest add in which it is not null, or aggregates all adds.
-2. A version with a null in all columns that order a group leaves the group alone. Of the others those apply that are
-   at least as large, in these columns, as all before; nulls are smallest. The last one that applies gives all columns
-   of the group, nulls too, or nulls if it is a retract.
-3. A column of a group with an aggregate function takes in all these versions: one that does not apply goes below
-   what is there, and a retract is taken back.
-4. A retract needs a sequence group or `partial-update.remove-record-on-delete`. With the latter a −D ends the row:
-   only versions after it count. As a merge of some versions cannot say that older ones must be ignored, a −D
-   with an add behind it in one merge forgets only what that merge has seen.
-
-5. With `partial-update.remove-record-on-sequence-group` a −D that applies in one of these groups ends the row as well.
-   Its columns that order groups go on to order them, all other columns begin again; without an add behind it, it stays
-   as it is. Releases from 1.4 on let its other values come back with the next add, those up to 1.3 forget the order;
-   neither gives the same for other cuts of the same history.
+2. A version with null in all columns that order a group does not change the group. Another version applies to the
+   group if no earlier one is greater in these columns; nulls are smallest. The last version that applies gives all
+   columns of the group, nulls too; if it is a retract, all of them but the ordering ones become null.
+3. A column of a group with an aggregate function includes every version that rule 2 does not exclude: one that does
+   not apply as an older value, and a retract is retracted.
+4. A retract needs a sequence group or `partial-update.remove-record-on-delete`. With the latter a −D removes the row:
+   only later versions count. A compaction may merge only the newer ones of a key's versions, and its result cannot say
+   that older ones must be ignored. So if an add follows a −D in one merge, older versions in other files still count.
+5. With `partial-update.remove-record-on-sequence-group` a −D that applies in one of these groups removes the row, too.
+   A later version must not be less than the −D in the ordering columns of a group to apply there. All other columns
+   begin with null again. Without a later add the −D itself is the result. In Java up to 1.3 the order begins again as
+   well, and from 1.4 on the values of the −D return with the next add: both give other results if the same versions
+   are merged in other steps, which is not so here.
 
 Example with a group that `g` orders; `a` is outside of it ('merge-engine' = 'partial-update',
 'fields.g.sequence-group' = 'b,c'):
@@ -24,11 +24,19 @@ Example with a group that `g` orders; `a` is outside of it ('merge-engine' = 'pa
     write   k=1 a=null g=6    b=null c=40      (applies, with its null)
     row     k=1 a=2    g=6    b=null c=40
 
+Example of a −D that removes the row ('merge-engine' = 'partial-update', 'fields.g.sequence-group' = 'b',
+'partial-update.remove-record-on-sequence-group' = 'g'):
+
+    write   k=1 a=1    g=5    b='x'
+    write   -D k=1 a=null g=7 b=null
+    write   k=1 a=2    g=6    b='y'            (6 is less than the 7 of the −D: only `a` changes)
+    row     k=1 a=2    g=7    b=null
+
 Example of a function in a group ('merge-engine' = 'partial-update', 'fields.g.sequence-group' = 'b,c',
 'fields.c.aggregate-function' = 'sum'):
 
     write   k=1 g=5 b='x' c=10
-    write   k=1 g=3 b='y' c=20                 (too old for `b`; the sum takes it in)
+    write   k=1 g=3 b='y' c=20                 (too old for `b`; the sum includes it)
     row     k=1 g=5 b='x' c=30
 
 Follows `merge-engine` = `partial-update` in the Paimon documentation (primary-key-table/merge-engine/partial-update).
@@ -79,7 +87,7 @@ class PartialUpdate:
     def __init__(self, schema: TableSchema, *, lone: bool = False) -> None:
         """With `lone`, keys with a single version are merged too.
 
-        Raises: InvalidArgumentError naming the option that does not fit.
+        Raises: InvalidArgumentError naming the option that is not allowed.
         """
         self._lone = lone
         options = schema.table_options
@@ -108,15 +116,17 @@ class PartialUpdate:
             return self._with_removed(versions, names)
         kinds = np.full(len(versions.starts), INSERT, dtype=np.int8)
         delete = _removals(versions, self._removing)
-        alive, seeds = versions, None
+        alive, removers = versions, None
         if (delete >= 0).any():
+            # With the −D itself, which later versions must not be less than.
             alive = versions.since(np.maximum(delete, versions.starts))
-            seeds = np.isin(alive.positions, versions.at(delete))
+            removers = np.isin(alive.positions, versions.at(delete))
         merged = self._ungrouped(alive, names)
         for group in self._groups:
             present = [name for name in (*group.by, *group.members) if name in names]
             if present:
-                merged.update(self._grouped(alive, group, present, seeds))
+                merged.update(self._grouped(alive, group, present, removers))
+        # No add after the −D: it is the result, with the values that it was written with.
         gone = (delete >= 0) & (alive.last(~alive.retracts) < 0)
         if gone.any():
             kinds[gone] = DELETE
@@ -135,15 +145,19 @@ class PartialUpdate:
                 if function is not None:
                     merged[name] = function(adds)
                     continue
-                # Where no add has a value, the newest one has the null that becomes of the column.
+                # A position must be that of a row: if all adds have null, that of the newest one.
                 found = adds.last(adds.valid(name))
                 merged[name] = adds.at(np.where(found < 0, newest_add, found))
         return merged
 
     def _grouped(
-        self, versions: Versions, group: SequenceGroup, present: list[str], seeds: Mask | None
+        self, versions: Versions, group: SequenceGroup, present: list[str], removers: Mask | None
     ) -> dict[str, Merged]:
-        """`seeds` are rows that order the group, and have no other value."""
+        """The columns `present` of a group, by rules 2 and 3; `removers` are the −D that removed the rows of keys.
+
+        Those count in the order of the group, but aggregate functions do not retract them: what they removed is not
+        among the versions.
+        """
         order = _lexicographic(versions, group.by)
         counts = order > 0
         counted = versions.only(counts)
@@ -151,14 +165,15 @@ class PartialUpdate:
         winner = counted.last(applies)
         newest = counted.at(winner)
         retracted = counted.retracts
+        # A winner of −1 reads the flag of the last row, which does not matter: both values are −1 then.
         chosen = np.where(retracted[winner], -1, newest) if retracted.any() else newest
         merged: dict[str, Merged] = {name: newest if name in group.by else chosen for name in present}
         aggregated = [name for name in present if name in self._aggregates]
         if aggregated:
             below = np.where(applies, counted.steps, Step.ADD_BELOW).astype(np.int8)
             stepped = counted.with_steps(np.where(retracted, Step.RETRACT, below).astype(np.int8))
-            if seeds is not None:
-                stepped = stepped.only(~seeds[counts])
+            if removers is not None:
+                stepped = stepped.only(~removers[counts])
             merged.update({name: self._aggregates[name](stepped) for name in aggregated})
         return merged
 
@@ -174,7 +189,7 @@ class PartialUpdate:
         begin = np.maximum(delete + 1, versions.starts)
         alive = versions.only((np.arange(len(versions)) >= begin[versions.keys]) & ~versions.retracts)
         merged = self._ungrouped(alive, names)
-        # What is left of a key without a row is its −D, or a −U that does nothing again.
+        # A key without a row keeps its −D, or a −U, which has no effect in the next merge either.
         gone = alive.ends == alive.starts
         last = versions.at(np.where(delete >= 0, delete, versions.ends - 1))
         kinds = np.where(gone, np.where(delete >= 0, DELETE, UPDATE_BEFORE), INSERT).astype(np.int8)
@@ -188,7 +203,7 @@ def _positions(column: Merged) -> Positions:
 
 def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """Rank of each row by those columns, from 1 on; 0 where all of them are null."""
-    # The range of numbers that are joined with each other, or with the number of the key.
+    # So that a rank together with the number of its key, as `_not_below_older_rows` joins them, fits into 64 bits.
     span_max = (1 << 62) // (len(versions) + len(versions.starts) + 1)
     ranked = []
     for name in columns:
@@ -208,7 +223,8 @@ def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
     if not groups or not deletes.any():
         return removal
     orders = [_lexicographic(versions, group.by) for group in groups]
-    # A removal of one group begins the order of the others again, so that several groups go from removal to removal.
+    # A −D also ends the order of the other groups, so whether a later −D applies depends on the removals before it:
+    # with several groups each turn of the loop finds the next removal. With one group the last one is found at once.
     pick = versions.last if len(groups) == 1 else versions.first
     indices, begin = np.arange(len(versions)), versions.starts
     while True:
@@ -216,7 +232,7 @@ def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
         applies = np.zeros(len(versions), dtype=bool)
         for order in orders:
             applies |= (order > 0) & _not_below_older_rows(versions, np.where(open_, order, 0))
-        # The last removal itself only begins what comes then.
+        # The removal found last is compared with, but not found again.
         found = pick(applies & deletes & open_ & (indices > removal[versions.keys]))
         if (found < 0).all():
             return removal
@@ -228,7 +244,7 @@ def _not_below_older_rows(versions: Versions, order: npt.NDArray[np.int64]) -> M
     """Which rows have a rank that no older row of their key exceeds."""
     if not len(versions):
         return np.zeros(0, dtype=bool)
-    # Ranks of later keys are above all ranks of the keys before, so that one running maximum serves all keys.
+    # Every number of a key is greater than all of the keys before, so one running maximum is right for all keys.
     above = versions.keys * (int(order.max()) + 1) + order
     return np.asarray(np.maximum.accumulate(above) == above)
 
@@ -245,7 +261,7 @@ def sequence_groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
     owner: dict[str, SequenceGroup] = {}
     for group in groups:
         check_columns(schema, (*group.by, *group.members), f"{_spelled(group)}")
-        # Columns of the primary key are alike in all versions: they order nothing, in any group.
+        # Columns of the primary key are equal in all versions of a key: they order nothing, and groups may share them.
         columns = [name for name in group.by if name not in schema.primary_keys]
         for name in (*columns, *(name for name in group.members if name not in group.by)):
             if name in owner:

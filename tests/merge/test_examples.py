@@ -22,6 +22,7 @@ MODULES = (
     "paimon_engine.merge.aggregate",
     "paimon_engine.merge.changes",
     "paimon_engine.table.files.deletion_vectors",
+    "paimon_engine.table.write.cross_partition",
 )
 _EXAMPLE = re.compile(
     r"Example[^:]*?\((.*?)\)[^:]*:.*?\n\n((?:    (?:write|compact|change|marked|row)\b[^\n]*\n)+)", re.DOTALL
@@ -60,7 +61,10 @@ def make(options: dict[str, str], lines: list[tuple[str, str]]) -> tuple[Catalog
     types |= {key: pa.string() for row in rows for key, value in row.items() if isinstance(value, str)}
     schema = pa.schema([pa.field(key, kind, nullable=key != "k") for key, kind in types.items()])
     catalog = Catalog(f"memory://{uuid.uuid4()}/lake")
-    return catalog, catalog.create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "1", **options})
+    partition_keys = ["p"] if "p" in types else []
+    return catalog, catalog.create_table(
+        "db.t", schema=schema, primary_keys=["k"], partition_keys=partition_keys, options={"bucket": "1", **options}
+    )
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

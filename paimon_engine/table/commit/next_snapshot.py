@@ -88,17 +88,22 @@ class NextSnapshot:
         self._table = table
         self._request = request
         self._writer = MetadataWriter(table, gathers=True)
+        # An overwrite must also see files in partitions for which it has no rows.
         partitions = None if request.overwrite else {message.partition for message in request.messages}
         self._view = IncrementalView(table, partitions)
+        # What earlier tries made, kept for the next one.
         self._changes: Sequence[ManifestEntry] | None = None
         self._applied: Sequence[ManifestEntry] | None = None
+        """Changes that had no conflict with the live files of the try before."""
         self._manifests: _Written[Sequence[ManifestFile]] | None = None
         self._changelog: _Written[tuple[Sequence[ManifestFile], int]] | None = None
         self._lists: _Written[_Lists] | None = None
         self._base: _Written[_MergedBase] | None = None
         self._index: tuple[str | None, _Written[NextIndex]] | None = None
+        """Name of the index manifest of the snapshot before, and what was made from it."""
         self._schema: int | None = None
         self._between: dict[int, Snapshot] = {}
+        """Snapshots of others between the one that the writer read and the latest one, by id."""
 
     @property
     def written(self) -> Sequence[str]:
@@ -118,6 +123,7 @@ class NextSnapshot:
 
         Raises: NotFoundError if files of `latest` are missing, as after an expiry; StorageError.
         """
+        # All checks come first: a conflict is found before manifests are written.
         self._view.advance_to(latest)
         changes = self._changes_after(latest)
         conflicts = self._conflicts(latest, changes)
@@ -129,6 +135,7 @@ class NextSnapshot:
             return Conflict(index_conflicts, latest.id if latest else 0)
         base = self._base_manifests()
         number = latest.id + 1 if latest else 1
+        # The one list that every try writes: it is the last file that the writer has noted.
         base_list, base_size = self._writer.manifest_list(base.value, base_of=number)
         base_file = self._writer.written[-1]
         lists = self._own_lists(changes)
@@ -155,20 +162,23 @@ class NextSnapshot:
             statistics=self._request.statistics or inherited_statistics(self._table, latest, schema_id),
             extras=self._extras(latest),
         )
+        # Until here files were only gathered in memory (`gathers=True`); they are stored before a snapshot names them.
         self._writer.store()
         files = frozenset((base_file, *base.files, *lists.files, *index.files))
         return PreparedSnapshot(snapshot, changes, index.value.merged, files)
 
     def _rows_before(self, latest: Snapshot | None) -> int:
-        """Rows in the live files of `latest`; counted from manifests if the snapshot, of an early release, lacks it."""
-        if latest is None or latest.total_record_count is not None:
-            return 0 if latest is None else latest.total_record_count or 0
+        """Rows in the live files of `latest`; counted from manifests if the snapshot has no number (early releases)."""
+        if latest is None:
+            return 0
+        if latest.total_record_count is not None:
+            return latest.total_record_count
         return sum(entry.file.row_count for entry in live_of(self._table, latest, self._view.manifests))
 
     # ── what is written ─────────────────────────────────────────────────────────────────────────
 
     def _noted(self, make: Callable[[], T]) -> _Written[T]:
-        """The result of `make` together with the metadata files that it wrote."""
+        """The result of `make` together with the paths of the metadata files that it wrote."""
         begin = len(self._writer.written)
         value = make()
         return _Written(value, self._writer.written[begin:])
@@ -179,17 +189,22 @@ class NextSnapshot:
         Only the first try merges. Later tries use its result, followed by the manifests that others added since.
         """
         before = self._view.manifests
+        # If merging is all that the commit is for, and another commit merged them meanwhile, it merges again.
         if self._base is None or (self._request.compacts_manifests and self._grown(before) is None):
             merge = compact_manifests if self._request.compacts_manifests else merge_manifests
             made: _Written[Sequence[ManifestFile]] = self._noted(lambda: merge(self._table, before, self._writer))
             self._base = _Written(_MergedBase(before, made.value), made.files)
             return made
         grown = self._grown(before)
-        # Another commit merged them meanwhile. This one does not merge again; the next commit will if that is due.
+        # Another commit merged them meanwhile. Any other commit does not merge again; the next one will if that is due.
         return _Written(before, ()) if grown is None else _Written(grown, self._base.files)
 
     def _grown(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile] | None:
-        """The merged manifests followed by those added since; None if the manifests changed in another way."""
+        """The merged manifests followed by those added since; None if the manifests did not only grow.
+
+        Example: this commit merged [a, b, c] to [m]. With [a, b, c, d] now, another commit added d: [m, d]. With [n, d]
+        now, another commit merged them to n: None.
+        """
         assert self._base is not None
         base = self._base.value
         same = list(manifests[: len(base.before)]) == list(base.before)
@@ -224,6 +239,7 @@ class NextSnapshot:
         if self._request.overwrite is None and self._changes is not None:
             return self._changes
         changes = self._work_out_changes(latest)
+        # An overwrite: if others have changed its partitions since, it has to remove other files, in new manifests.
         if changes != self._changes:
             self._changes, self._manifests = changes, None
         return self._changes or []
@@ -256,6 +272,7 @@ class NextSnapshot:
         After a lost race only the entries added since are checked, if the changes were free of conflicts before.
         """
         seen, request = self._view.live_files(), self._request
+        # Overwrites are always checked in full: files that others have added are a conflict for them, too.
         plain = not request.replaces_all and request.overwrite is None
         new_entries = seen.new_entries
         if plain and new_entries is not None and self._applied is changes and not_concerning(new_entries, changes):
@@ -267,14 +284,16 @@ class NextSnapshot:
     def _find_conflicts(
         self, seen: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]
     ) -> Sequence[BucketConflict]:
-        """Conflicts of the changes with all live files `seen` in their partitions."""
+        """Conflicts of the changes with the live files `seen` that are in the partitions of the changes."""
         partitions = {entry.partition for entry in changes}
         schema = self._table.schema
         live = [entry for entry in seen if entry.partition in partitions]
         live = with_keys_of_today(self._table, live, lenient=True)
+        # The commit replaces whole partitions (rescale): a file that it does not know would be lost.
         if self._request.replaces_all and (others := find_unknown(live, changes)):
             return others
         scope = self._request.overwrite
+        # An overwrite that names the files that its caller has seen removes only these: others are a conflict.
         if scope is not None and scope.seen is not None:
             known = [entry for entry in changes if entry.file.name in scope.seen]
             if others := find_unknown([entry for entry in live if scope.covers(self._table, entry.partition)], known):
@@ -363,6 +382,7 @@ class NextSnapshot:
             return self._index[1]
         scope = request.overwrite
         drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
+        # A file that is both removed and added only moves to another level: its deletion vector stays valid.
         added = {entry.file.name for entry in changes if entry.kind is FileKind.ADD}
         gone = {entry.file.name for entry in changes if entry.kind is FileKind.DELETE} - added
         made = self._noted(

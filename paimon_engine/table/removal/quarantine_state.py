@@ -190,61 +190,73 @@ def _newest_ms(table: TableHandle, name: str, stored: Sequence[FileInfo]) -> int
 # ── emptying ────────────────────────────────────────────────────────────────────────────────────
 
 
-def empty(table: TableHandle, held: StoredQuarantine) -> tuple[int, int, list[str]]:
+def empty(table: TableHandle, stored: StoredQuarantine) -> tuple[int, int, list[str]]:
     """Deletes the files of a quarantine, and its list last: number of files, bytes, and messages about files left.
 
     Safe to repeat, also after an interruption at any point. Writes nothing, so it works on a full disk.
     """
-    # First the record: a run that finishes the deletion later could not move the rest into a deleted quarantine.
-    forget_record(table, held.name)
-    directory = quarantine_directory(table, held.name)
-    in_use = _in_use(table, held)
-    paths = {f"{directory}/{path}": size for path, size in held.files.items() if path not in in_use}
+    # Delete the record first: as long as it is there, a later run would move the remaining files of the deletion into
+    # this quarantine, which does not exist any more then.
+    forget_record(table, stored.name)
+    directory = quarantine_directory(table, stored.name)
+    in_use = _in_use(table, stored)
+    paths = {f"{directory}/{path}": size for path, size in stored.files.items() if path not in in_use}
     gone, problems = delete_files(
         table, tuple(paths), Disposal(), LocalExecutor(table.env.reader_threads, env=table.env)
     )
     if in_use:
         problems.append(f"{_why_in_use(in_use)}: empty it again a day later")
     if not problems:
-        _remove_directory(table, held.name)
-        logger.info("emptied quarantine %s of %s", held.name, table.paths.root)
+        _remove_directory(table, stored.name)
+        logger.info("emptied quarantine %s of %s", stored.name, table.paths.root)
     return len(gone), sum(paths[path] for path in gone), problems
 
 
-def _in_use(table: TableHandle, held: StoredQuarantine) -> list[str]:
-    """The paths, relative to the table, of copies that must stay (`file_removal.is_in_use`)."""
+def _in_use(table: TableHandle, stored: StoredQuarantine) -> list[str]:
+    """The paths, relative to the table, of copies that must stay (`file_removal.is_in_use`).
+
+    Example: a deletion copied `a` into the quarantine and was paused before it deleted the original `a`. If the copy is
+    deleted now and the deletion continues, it deletes the original: `a` is lost.
+    """
     now_ms = table.env.clock()
+    # Only young copies: originals are then looked up for few files, not for all of a quarantine.
     copies = {
-        _relative(table, held.name, info): info
-        for info in _files_in(table, quarantine_directory(table, held.name))
+        _relative(table, stored.name, info): info
+        for info in _files_in(table, quarantine_directory(table, stored.name))
         if not info.modified_ms or now_ms - info.modified_ms < LONGEST_PAUSE_MS
     }
-    young = [path for path in copies if path in held.files]
-    homes = in_threads(table, _info_of, [f"{table.paths.root}/{path}" for path in young])
+    young = [path for path in copies if path in stored.files]
+    originals = in_threads(table, _info_of, [f"{table.paths.root}/{path}" for path in young])
     return [
         path
-        for path, home in zip(young, homes, strict=True)
-        if home is not None and home.size_bytes == copies[path].size_bytes and is_in_use(table.env, copies[path], home)
+        for path, original in zip(young, originals, strict=True)
+        if original is not None
+        and original.size_bytes == copies[path].size_bytes
+        and is_in_use(table.env, copies[path], original)
     ]
 
 
 def _why_in_use(paths: Sequence[str]) -> str:
     return (
-        f"{len(paths)} files, such as {paths[0]}, lie in the quarantine and in their places, and a deletion that is "
-        "still running may be about to delete the latter; their copies stay"
+        f"{len(paths)} files, such as {paths[0]}, are both in the quarantine and at their original paths, and a "
+        "deletion that is still running may be about to delete the originals; their copies stay"
     )
 
 
 def close(table: TableHandle, name: str) -> list[str]:
-    """Removes a quarantine after a restore. Messages about files in it, which stay."""
+    """Removes a quarantine whose files were restored. Returns messages about files that are in it nevertheless.
+
+    A run may still be moving files into it. After it has copied a file, and before it deletes the original, such a run
+    checks that the record of its deletion exists (which a restore has deleted), or that this list does.
+    """
     directory = quarantine_directory(table, name)
     listed = quarantined_paths(table, name)
     stored = list(_files_in(table, directory))
-    held = [_relative(table, name, info) for info in stored if not _is_list(info)]
-    if in_use := [path for path in held if path in listed]:
+    copies = [_relative(table, name, info) for info in stored if not _is_list(info)]
+    if in_use := [path for path in copies if path in listed]:
         return [f"{_why_in_use(in_use)}: restore the quarantine again a day later, or empty it then"]
-    # First the list: a deletion that has not looked for it yet does not delete what it has copied; the copies of one
-    # that has are found afterwards. Without its list the quarantine can be restored again, by the paths of its files.
+    # So the list is deleted first. A run that checks afterwards deletes no original. One that checked before may have
+    # deleted it: its copy is found by listing again, and can be restored by its path, without a list.
     table.env.storage.delete([f"{directory}/{LIST_NAME}", *(info.path for info in stored if _is_list(info))])
     left = [info.path for info in _files_in(table, directory)]
     if not left:
@@ -268,22 +280,24 @@ def _remove_directory(table: TableHandle, name: str) -> None:
 # ── restoring without a list ────────────────────────────────────────────────────────────────────
 
 
-def plan_return(table: TableHandle, held: StoredQuarantine) -> tuple[list[Move], list[str]]:
+def plan_return(table: TableHandle, stored: StoredQuarantine) -> tuple[list[Move], list[str]]:
     """Moves of files of a quarantine without a list, to the original paths given by their relative paths.
 
     Also messages about files that stay in the quarantine.
     """
-    home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, held.name)}/"
+    home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, stored.name)}/"
     left = [
         f"{aside}{path} is not a data, index or metadata file and stays"
-        for path in held.files
+        for path in stored.files
         if not _is_of_commits(path)
     ]
     moves = [
-        Move(aside + path, home + path, size, is_back=True) for path, size in held.files.items() if _is_of_commits(path)
+        Move(aside + path, home + path, size, is_back=True)
+        for path, size in stored.files.items()
+        if _is_of_commits(path)
     ]
     sizes = dict(zip(moves, in_threads(table, _size_of, [move.target for move in moves]), strict=True))
-    # One of the two is an interrupted copy, and without a list it is unknown which.
+    # One of the two files is an interrupted copy; only the list, with its sizes, would say which.
     differing = [move for move, size in sizes.items() if size is not None and size != move.size_bytes]
     left += [f"{move.target} exists with {sizes[move]} bytes; {move.source} stays" for move in differing]
     return [move for move in moves if move not in differing], left

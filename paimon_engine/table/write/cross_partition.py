@@ -1,17 +1,37 @@
-"""Rows of keys that are unique over all partitions: where does each go, and what becomes of the row that is there?
+"""Assigns rows to partitions and buckets in tables whose keys are unique over all partitions.
 
-No index file stores where a key is. A write reads the keys of the table that lie between the smallest and the largest
-of its own, and keeps the locations of those that it writes. Where a row has another partition than its key's last row:
+No index file stores where a key is. A write reads the keys of the table between the smallest and the largest of its
+own keys, and keeps the locations of the keys that it writes. A location is a partition and a bucket. If a row has
+another partition than the last row of its key:
 
-| merge engine | what happens |
+| merge engine | what is written |
 | --- | --- |
-| deduplicate | a −D goes into the old partition, then the row into its own; with `ignore-delete` no −D, as in Java |
-| partial-update, aggregation | the row goes into the old partition, and takes on its partition columns |
-| first-row | the row is dropped |
+| deduplicate | a −D into the old partition, then the row into its own; with `ignore-delete` no −D, as in Java |
+| partial-update, aggregation | the row into the old partition, with the values of that partition's columns |
+| first-row | nothing |
 
-The rows of one key must all go to one writer, in order. The work is then a few array operations: rows are sorted by
-key, and each is compared with the one before it. A key without a location gets a bucket of its partition that has free
-capacity. Capacity is counted in rows of files, so a key counts as often as it was written since its last compaction.
+Example ('merge-engine' = 'deduplicate', 'bucket' = '-1', partitioned by p):
+
+    write   k=1 p='a' v=10
+    write   k=1 p='b' v=20                     (a −D for k=1 in p='a', the row in p='b')
+    row     k=1 p='b' v=20
+
+Example ('merge-engine' = 'partial-update', 'bucket' = '-1', partitioned by p):
+
+    write   k=1 p='a' v=10   w=null
+    write   k=1 p='b' v=null w=20              (stored as k=1 p='a' v=null w=20)
+    row     k=1 p='a' v=10   w=20
+
+Example ('merge-engine' = 'first-row', 'bucket' = '-1', partitioned by p):
+
+    write   k=1 p='a' v=10
+    write   k=1 p='b' v=20                     (dropped)
+    compact
+    row     k=1 p='a' v=10
+
+One writer must get all rows of a key, in order. It needs only a few array operations: it sorts the rows by key, and
+compares each with the row before it. A key without a location gets a bucket of its partition that is not full. A
+bucket's size is counted in rows of its files, so a key counts as often as it was written since its last compaction.
 
 The commit succeeds only if nothing but compactions came after the snapshot whose keys were read
 (`table.commit.commit`); else the caller reads and assigns again.
@@ -48,15 +68,15 @@ Numbers = npt.NDArray[np.int64]
 _DELETE = 3
 _NOWHERE = -1
 _RANGED_ROOTS = INTEGER_ROOTS | STRING_ROOTS
-"""Types of a key column by whose range files are left out."""
+"""Types of a key column whose range is used to skip files."""
 
 
 def assign_rows(
     table: TableHandle, read: IndexRead, batches: Iterable[pa.RecordBatch], rule: BucketRule
 ) -> Iterator[BucketRows]:
-    """The rows to be written, by partition and bucket, in order of arrival; given table rows, in order of arrival.
+    """The rows to be written, by partition and bucket, in order of arrival; `batches` have rows in order of arrival.
 
-    Takes the rows in parts, each as large as the write buffer, and holds the keys of all parts in memory.
+    Assigns the rows in parts, each as large as the write buffer, and keeps the keys of all parts in memory.
 
     Raises: InvalidArgumentError if a partition would have too many buckets; errors of reading.
     """
@@ -96,7 +116,7 @@ class _Incoming:
         self.partitions = partitions
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Takes in rows behind all before."""
+        """Adds rows after all earlier ones."""
         if not rows.num_rows:
             return
         codes, partitions = partition_codes(self._schema, rows)
@@ -113,14 +133,15 @@ class _Incoming:
 
 @dataclass(slots=True)
 class _KeyLocations:
-    """Where keys are: number of the partition, and bucket; −1 for keys that are nowhere. `keys` are ascending."""
+    """Locations of keys: number of the partition, and bucket; both −1 for keys without one. `keys` are ascending."""
 
     keys: Keys
     partition: Numbers
     bucket: Numbers
 
     def note(self, keys: Keys, partition: Numbers | int, bucket: Numbers | int) -> None:
-        """Fills in the locations of those of the keys that are here."""
+        """Sets the locations of those of the keys that are among `self.keys`; the others are ignored."""
+        # searchsorted gives the index at which a key is, or would be inserted: which of the two, the comparison tells.
         indices = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         here = np.flatnonzero(self.keys[indices] == keys)
         self.partition[indices[here]] = partition if isinstance(partition, int) else partition[here]
@@ -128,7 +149,7 @@ class _KeyLocations:
 
 
 class _Assigner:
-    """Assigns rows to buckets batch by batch, and remembers the locations of the keys of earlier batches."""
+    """Assigns rows to buckets part by part, and keeps the locations of the keys of earlier parts."""
 
     def __init__(self, table: TableHandle, read: IndexRead, rule: BucketRule) -> None:
         self._table = table
@@ -136,10 +157,11 @@ class _Assigner:
         self._rule = rule
         self._partitions = _Partitions()
         self._row_counts = _row_counts(table, read, self._partitions)
-        self._moved: _KeyLocations | None = None
+        self._earlier: _KeyLocations | None = None
+        """Locations after the last part, of all keys written so far."""
 
     def assign(self, batches: Sequence[pa.RecordBatch]) -> Iterator[BucketRows]:
-        """The rows of the batches, which come behind all before."""
+        """The rows of the next part, by partition and bucket."""
         incoming = _Incoming(self._table, self._partitions)
         for rows in batches:
             incoming.add(rows)
@@ -149,21 +171,23 @@ class _Assigner:
         at = _KeyLocations(keys, np.full(len(keys), _NOWHERE), np.full(len(keys), _NOWHERE))
         if self._read.all_keys and self._read.snapshot is not None:
             _find_keys(self._table, self._read, incoming, at)
-        if self._moved is not None:
-            at.note(self._moved.keys, self._moved.partition, self._moved.bucket)
+        # After what the table has, since these rows are newer.
+        if self._earlier is not None:
+            at.note(self._earlier.keys, self._earlier.partition, self._earlier.bucket)
         moves = _moves(self._table.options, key_of_row.reshape(-1), np.concatenate(incoming.numbers), at)
         buckets = _buckets(moves, at, len(self._partitions.rows), self._row_counts, self._rule)
         self._remember(_KeyLocations(keys, moves.end, buckets.of(np.arange(len(keys)), moves.end).astype(np.int64)))
         yield from _written(self._table, incoming, moves, buckets)
 
     def _remember(self, now: _KeyLocations) -> None:
-        before = self._moved
+        before = self._earlier
         if before is None:
-            self._moved = now
+            self._earlier = now
             return
+        # unique gives the index of the first of equal keys, so that locations of `now` replace those of `before`.
         keys, first = np.unique(join_keys([now.keys, before.keys]), return_index=True)
         partition = np.concatenate([now.partition, before.partition])
-        self._moved = _KeyLocations(keys, partition[first], np.concatenate([now.bucket, before.bucket])[first])
+        self._earlier = _KeyLocations(keys, partition[first], np.concatenate([now.bucket, before.bucket])[first])
 
 
 def _keys(schema: TableSchema, rows: pa.RecordBatch) -> Keys:
@@ -184,10 +208,10 @@ def _row_counts(table: TableHandle, read: IndexRead, partitions: _Partitions) ->
 
 
 def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _KeyLocations) -> None:
-    """Fills in the locations of the keys that the table has."""
+    """Sets the locations of the keys that the table has."""
     where = _key_range(table, incoming)
     wanted = RowSelection(columns=table.schema.primary_keys, where=where)
-    # Not only what readers get to see: with first-row, a key is taken before its row leaves level 0.
+    # All files, also level 0 of a first-row table, which readers do not see: its keys must not be written again.
     for split in splits_of(table, live_entries(table, read.snapshot), where):
         number = incoming.partitions.number(split.partition)
         for rows in read_split(table, split, wanted):
@@ -195,7 +219,7 @@ def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _Ke
 
 
 def _key_range(table: TableHandle, incoming: _Incoming) -> Predicate | None:
-    """What the keys of the write have in common, in their first column."""
+    """Between the smallest and the largest value of the first key column; None for types without such statistics."""
     first = table.schema.key_type.fields[0]
     if not isinstance(first.type, AtomicType) or first.type.root not in _RANGED_ROOTS:
         return None
@@ -208,10 +232,10 @@ def _key_range(table: TableHandle, incoming: _Incoming) -> Predicate | None:
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """What becomes of the rows, in order of arrival: `key` of each row and the `partition` that it goes into.
+    """Where rows are written, in order of arrival: by row the number of its `key` and of its `partition`.
 
-    `partition` is −1 for rows that are dropped. `leaves` is the partition that a −D goes into before the row, or −1.
-    `end` is the partition that each key is in after all rows.
+    `partition` is −1 for rows that are dropped. `leaves` is the partition into which a −D is written before the row, −1
+    for none. `end` has the partition of each key (not of each row) after all rows.
     """
 
     key: Numbers
@@ -221,16 +245,20 @@ class _Moves:
 
 
 def _moves(options: TableOptions, key: Numbers, partition: Numbers, at: _KeyLocations) -> _Moves:
+    """The moves of rows, given the number of the key and of the partition of each, and the keys' locations before."""
+    # By key, and for one key in order of arrival.
     order = np.argsort(key, kind="stable")
     sorted_keys, sorted_partitions = key[order], partition[order]
     first = np.append(True, sorted_keys[1:] != sorted_keys[:-1])
+    # The partition of the key before each row: of the row before it, or of the table if it is the key's first row.
     before = np.where(first, at.partition[sorted_keys], np.append(_NOWHERE, sorted_partitions[:-1]))
     leaves = np.full(len(key), _NOWHERE)
     if options.merge_engine == "deduplicate":
         if not options.ignore_delete:
             leaves[order] = np.where(before != sorted_partitions, before, _NOWHERE)
+        # A row is the last one of its key if the next row is the first one of another key.
         return _Moves(key, partition, leaves, sorted_partitions[np.append(first[1:], True)])
-    # The others keep a key where its first row went.
+    # With the other merge engines a key stays in the partition of its first row.
     end = np.where(at.partition == _NOWHERE, sorted_partitions[first], at.partition)
     home = end[key]
     if options.merge_engine == "first-row":
@@ -240,41 +268,44 @@ def _moves(options: TableOptions, key: Numbers, partition: Numbers, at: _KeyLoca
 
 @dataclass(frozen=True, slots=True)
 class _Buckets:
-    """Bucket of each (key, partition) of the write; `codes` are ascending."""
+    """The bucket of each (key, partition) of a part.
+
+    The code of such a pair is key · number of partitions + partition; `codes` are ascending.
+    """
 
     codes: Numbers
     bucket: npt.NDArray[np.int32]
     partition_count: int
 
     def of(self, key: Numbers, partition: Numbers) -> npt.NDArray[np.int32]:
-        """Buckets of keys in partitions, all of them known."""
+        """Buckets of pairs of keys and partitions; every pair must have a bucket."""
         return self.bucket[np.searchsorted(self.codes, key * self.partition_count + partition)]
 
 
 def _buckets(
     moves: _Moves, at: _KeyLocations, count: int, row_counts: dict[int, dict[int, int]], rule: BucketRule
 ) -> _Buckets:
-    """A bucket for every key in every partition that it goes into or leaves; a key in its old partition keeps its own.
+    """A bucket for every key in every partition that it is written to; in its old partition a key keeps its bucket.
 
-    `count` is the number of partitions.
+    `count` is the number of partitions; `row_counts` of new keys are brought up to date.
 
     Raises: InvalidArgumentError if a partition would have too many buckets.
     """
-    goes = moves.partition != _NOWHERE
-    arriving = moves.key[goes] * count + moves.partition[goes]
-    codes, first = np.unique(arriving, return_index=True)
+    written = moves.partition != _NOWHERE
+    codes, first = np.unique(moves.key[written] * count + moves.partition[written], return_index=True)
     here = np.flatnonzero(at.partition != _NOWHERE)
     codes_here = here * count + at.partition[here]
     bucket = np.full(len(codes), _NOWHERE, dtype=np.int32)
-    keeps, in_codes, in_here = np.intersect1d(codes, codes_here, assume_unique=True, return_indices=True)
-    del keeps
+    _, in_codes, in_here = np.intersect1d(codes, codes_here, assume_unique=True, return_indices=True)
     bucket[in_codes] = at.bucket[here[in_here]]
     new = np.flatnonzero(bucket == _NOWHERE)
-    # Buckets fill up in the order in which keys come, partition by partition.
+    # Partition by partition; within one, keys fill the buckets in order of arrival. The rest of a division of a code by
+    # `count` is the partition.
     new = new[np.lexsort((first[new], codes[new] % count))]
     partitions, starts = np.unique(codes[new] % count, return_index=True)
     for number, begin, end in zip(partitions.tolist(), starts, [*starts[1:], len(new)], strict=False):
         bucket[new[begin:end]] = fill_buckets(row_counts.setdefault(number, {}), end - begin, rule)
+    # Locations that no row is written to still need a bucket: a −D may be, and `end` of first-row is such a location.
     rest = np.setdiff1d(np.arange(len(here)), in_here, assume_unique=True)
     all_codes = np.concatenate([codes, codes_here[rest]])
     all_buckets = np.concatenate([bucket, at.bucket[here[rest]].astype(np.int32)])
@@ -286,19 +317,21 @@ def _buckets(
 
 
 def _written(table: TableHandle, incoming: _Incoming, moves: _Moves, buckets: _Buckets) -> Iterator[BucketRows]:
+    """The rows of a part and the −D before them, by partition and bucket."""
     partitions = incoming.partitions.rows
     columns = _partition_columns(table, partitions)
     begin = 0
     for rows in incoming.rows:
         members = slice(begin, begin + rows.num_rows)
         begin += rows.num_rows
-        key, goes, leaves = moves.key[members], moves.partition[members], moves.leaves[members]
-        stays, left = np.flatnonzero(goes != _NOWHERE), np.flatnonzero(leaves != _NOWHERE)
-        source = np.concatenate([left, stays])
-        # The -D of a row goes before it.
-        order = np.lexsort((np.repeat([0, 1], [len(left), len(stays)]), source))
-        partition = np.concatenate([leaves[left], goes[stays]])[order]
-        is_delete = (np.arange(len(source)) < len(left))[order]
+        key, goal, leaves = moves.key[members], moves.partition[members], moves.leaves[members]
+        written, deleting = np.flatnonzero(goal != _NOWHERE), np.flatnonzero(leaves != _NOWHERE)
+        # A −D is a copy of the row that moves its key: `source` has the index of such a row twice.
+        source = np.concatenate([deleting, written])
+        # By row, and the −D before its row.
+        order = np.lexsort((np.repeat([0, 1], [len(deleting), len(written)]), source))
+        partition = np.concatenate([leaves[deleting], goal[written]])[order]
+        is_delete = (np.arange(len(source)) < len(deleting))[order]
         source = source[order]
         placed = _with_partitions(rows.take(pa.array(source)), columns, partition, is_delete)
         yield from split_by_assigned_bucket(placed, partition, partitions, buckets.of(key[source], partition))
@@ -314,7 +347,7 @@ def _partition_columns(table: TableHandle, partitions: Sequence[bytes]) -> Mappi
 def _with_partitions(
     rows: pa.RecordBatch, columns: Mapping[str, pa.Array], partition: Numbers, is_delete: npt.NDArray[np.bool_]
 ) -> pa.RecordBatch:
-    """The rows with the columns of their partitions, and the kind -D where they delete."""
+    """The rows with the values of the partitions that they are written to, and the kind −D where they delete."""
     arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
     for name, values in columns.items():
         arrays[name] = values.take(pa.array(partition)).cast(rows.schema.field(name).type)
