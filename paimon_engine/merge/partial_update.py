@@ -110,6 +110,7 @@ class PartialUpdate:
         return merge_versions(window, self._merge, self._required, lone=self._lone)
 
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
+        """The merged columns and the row kind of each key, by rules 1 to 5."""
         others = {SEQUENCE_NUMBER, VALUE_KIND, *self._keys}
         names = [name for name in versions.rows.schema.names if name not in others]
         if versions.retracts.any() and not self._groups:
