@@ -6,6 +6,7 @@ one bad bucket never takes the others down: the caller sees `Done | Failed` per 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 import threading
@@ -88,6 +89,20 @@ def attempt(run: Callable[..., R], *arguments: object) -> Done[R] | Failed:
         return Failed.of(error)
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What tasks have returned that had ended when the others were interrupted; nobody else will see it.
+
+    The interrupt has it among its `args`.
+    """
+
+    values: tuple[Any, ...] = field(repr=False)
+
+
+class _StoppedError(BaseException):
+    """Ends the thread of a task whose caller was interrupted; no task takes it for an error of its own."""
+
+
 @dataclass(frozen=True)
 class TaskRows(Generic[T]):
     """Rows that tasks read, as a source to be shuffled: those of the first task come first, each task's in order.
@@ -133,7 +148,8 @@ class Executor(Protocol):
       failure stops no other task.
     - A task may run more than once, also at the same time: executors repeat tasks of lost workers. So a task only
       writes new files under fresh names and returns what it wrote; only what is returned can be committed.
-    - KeyboardInterrupt and SystemExit pass through, after queued tasks are dropped.
+    - KeyboardInterrupt and SystemExit pass through, after queued tasks are dropped. Where the executor knows what tasks
+      have returned by then, the interrupt has it as `Returned`, so that the caller can delete what they wrote.
 
     Legal: `executor.map(rewrite, tasks, config=config)` with `rewrite` at the top level of a module.
     Illegal: a lambda or method that closes over a `Table` or a `Storage`; it may not exist where the task runs.
@@ -215,12 +231,16 @@ class LocalExecutor:
         with tempfile.TemporaryDirectory(prefix="paimon-shuffle-") as directory:
             shelf = _Shelf(directory, self._spill_bytes)
             done: list[Done[R] | Failed] = []
-            for item in split(env, 0, iter(_batches(source, env))):
-                if isinstance(item, Done):
-                    done.append(item)
-                else:
-                    shelf.add(*item)
-            return done + self._all([(run, env, number, shelf.batches(number)) for number in shelf.groups()], None)
+            try:
+                for item in split(env, 0, iter(_batches(source, env))):
+                    if isinstance(item, Done):
+                        done.append(item)
+                    else:
+                        shelf.add(*item)
+                return done + self._all([(run, env, number, shelf.batches(number)) for number in shelf.groups()], None)
+            except KeyboardInterrupt as interrupt:
+                interrupt.args = (*interrupt.args, _returned(done))
+                raise
 
     def _all(self, calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None) -> list[Done[Any] | Failed]:
         """Make every call, in threads if there is more than one; outcomes in the order of the calls."""
@@ -231,20 +251,71 @@ class LocalExecutor:
         self, calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None
     ) -> list[Done[Any] | Failed]:
         if min(len(calls), self._parallelism) <= 1:
-            outcomes = []
-            for call in calls:
-                outcomes.append(attempt(*call))
-                if on_done:
-                    on_done(len(outcomes))
-            return outcomes
+            return _one_by_one(calls, on_done)
+        threads = _Interruptible()
         pool = ThreadPoolExecutor(min(len(calls), self._parallelism), thread_name_prefix="paimon")
+        futures: list[Future[Any]] = []
         try:
-            futures = [pool.submit(attempt, *call) for call in calls]
+            futures += [pool.submit(threads.attempt, *call) for call in calls]
             _follow(futures, on_done)
             return [future.result() for future in futures]
+        except KeyboardInterrupt as interrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            threads.interrupt()
+            pool.shutdown(wait=True)
+            ended = [future for future in futures if not future.cancelled() and future.exception() is None]
+            interrupt.args = (_returned(future.result() for future in ended),)
+            raise
         finally:
             # After an interrupt, running tasks end first: files must not appear behind a caller who cleans up.
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _one_by_one(calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None) -> list[Done[Any] | Failed]:
+    outcomes: list[Done[Any] | Failed] = []
+    try:
+        for call in calls:
+            outcomes.append(attempt(*call))
+            if on_done:
+                on_done(len(outcomes))
+    except KeyboardInterrupt as interrupt:
+        interrupt.args = (_returned(outcomes),)
+        raise
+    return outcomes
+
+
+def _returned(outcomes: Iterable[Done[Any] | Failed]) -> Returned:
+    return Returned(tuple(outcome.value for outcome in outcomes if isinstance(outcome, Done)))
+
+
+class _Interruptible:
+    """Tasks in threads that can be interrupted: each ends at its next step in Python."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[int] = set()
+        self._is_interrupted = False
+
+    def attempt(self, *call: Any) -> Done[Any] | Failed:
+        """As `attempt`; an interrupt passes through."""
+        ident = threading.get_ident()
+        with self._lock:
+            if self._is_interrupted:
+                raise _StoppedError
+            self._running.add(ident)
+        try:
+            return attempt(*call)
+        finally:
+            with self._lock:
+                self._running.discard(ident)
+
+    def interrupt(self) -> None:
+        """Interrupts what runs; what begins later is not begun."""
+        with self._lock:
+            self._is_interrupted = True
+            for ident in self._running:
+                # The only way into another thread; what it waits for outside of Python ends first.
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(_StoppedError))
 
 
 @contextmanager

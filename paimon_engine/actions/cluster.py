@@ -34,7 +34,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Duration, Name, Size, Spec, Where
 from paimon_engine.supported import check_writable
-from paimon_engine.table.commit.abort import delete_uncommitted
+from paimon_engine.table.commit.abort import delete_uncommitted, interruptible
 from paimon_engine.table.commit.commit import CommitRequest
 from paimon_engine.table.commit.commit_parts import commit_parts
 from paimon_engine.table.commit.own_files import work_begins
@@ -397,7 +397,8 @@ def _rewrite_together(context: Context, run: _ClusteringState, tasks: Sequence[C
     source = RowsWithCurvePosition(plain, run.columns, tuple(units))
     rows: TaskRows[FilesTask] = TaskRows(source, reads)
     writing = RangeWriting(plain, tuple(units), run.spec.task_memory_bytes or TASK_MEMORY_BYTES)
-    outcomes = context.executor.shuffle(rows, split=ByGroup(range_of), run=writing, config=run.table.config)
+    with interruptible(run.table, lambda written: [written[1]]):
+        outcomes = context.executor.shuffle(rows, split=ByGroup(range_of), run=writing, config=run.table.config)
     failures = [outcome.error() for outcome in outcomes if isinstance(outcome, Failed)]
     done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
     if failures:

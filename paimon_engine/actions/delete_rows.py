@@ -30,7 +30,7 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.specs import ConditionText, Spec
 from paimon_engine.supported import check_writable
-from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
+from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import Committed, commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
@@ -167,7 +167,8 @@ def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> tu
 
 
 def _mark_all(context: Context, tasks: Sequence[_DeleteTask]) -> list[_Marked]:
-    outcomes = context.run_tasks("delete", mark_rows, tasks)
+    with interruptible(context.table, lambda marked: [marked.message]):
+        outcomes = context.run_tasks("delete", mark_rows, tasks)
     try:
         return [marked for marked in values(outcomes) if marked.rows]
     except Exception:

@@ -20,7 +20,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Spec, Where
 from paimon_engine.supported import check_writable
-from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
+from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
 from paimon_engine.table.commit.job_commit import conflict_error
 from paimon_engine.table.commit.own_files import work_begins
@@ -137,7 +137,8 @@ def _plan(
 
 
 def _write(context: Context, tasks: list[RescaleTask]) -> list[CommitMessage]:
-    outcomes = context.run_tasks("rescale", rescale_bucket, tasks)
+    with interruptible(context.table):
+        outcomes = context.run_tasks("rescale", rescale_bucket, tasks)
     try:
         return [message for message in values(outcomes) if not message.is_empty]
     except Exception:

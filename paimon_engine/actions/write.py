@@ -23,7 +23,7 @@ from paimon_engine.meta.schema import VALUE_KIND, BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.secrecy import check_address
 from paimon_engine.specs import Address, Name, PartitionValues, Spec, Texts, check_fields
-from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
+from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import look_up_commit
 from paimon_engine.table.commit.origins import origin_now
@@ -237,9 +237,9 @@ def prepare_frame(
 ) -> list[CommitMessage]:
     """As `prepare_arrow`, of a DataFrame, by tasks."""
     state, origin = _state_to_prepare(table)
-    outcomes = executor.shuffle(
-        frame, split=_WritePart(state, kind_column), run=_WriteRests(state), config=table.config
-    )
+    split, run = _WritePart(state, kind_column), _WriteRests(state)
+    with interruptible(table):
+        outcomes = executor.shuffle(frame, split=split, run=run, config=table.config)
     return [replace(message, origin=origin) for message in _all_messages(table, outcomes)]
 
 
@@ -288,7 +288,8 @@ def _write(
     state = write_state(table, replacing=spec is not None, by_partition=by_partition)
     begun_on = state.read.snapshot if state.read is not None and state.read.snapshot is not None else job.checked_up_to
     work = work_begins(table, begun_on)
-    messages = produce(state)
+    with interruptible(table):
+        messages = produce(state)
     patience = Patience(table.options)
     for tries in count(1):
         scope = None if spec is None else _scope(table, spec, messages)

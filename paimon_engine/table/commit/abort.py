@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from paimon_engine.errors import OutcomeUnknownError, PaimonError
+from paimon_engine.executor import Returned
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.table.state.unneeded import delete_unneeded
@@ -23,6 +25,26 @@ def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) ->
         paths += [f"{directory}/{name}" for name in message.written_names()]
         paths += [table.paths.index(file.name) for file in message.new_index_files]
     delete_unneeded(table.env.storage, paths)
+
+
+@contextmanager
+def interruptible(
+    table: TableHandle, messages_of: Callable[[Any], Iterable[CommitMessage]] | None = None
+) -> Iterator[None]:
+    """Around tasks: where they are interrupted, deletes what those have written that had ended by then.
+
+    `messages_of` gives the messages of what a task returns: a message or several, where it is not given.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        for value in (value for item in interrupt.args if isinstance(item, Returned) for value in item.values):
+            delete_uncommitted(table, _messages(value) if messages_of is None else messages_of(value))
+        raise
+
+
+def _messages(value: CommitMessage | Iterable[CommitMessage]) -> Iterable[CommitMessage]:
+    return [value] if isinstance(value, CommitMessage) else value
 
 
 @contextmanager

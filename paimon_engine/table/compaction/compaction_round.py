@@ -17,7 +17,7 @@ from paimon_engine.lsm.parts import split_task
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.table.commit.abort import delete_uncommitted
+from paimon_engine.table.commit.abort import delete_uncommitted, interruptible
 from paimon_engine.table.compaction.compaction_plan import CompactionPlan
 from paimon_engine.table.compaction.key_samples import key_samples
 from paimon_engine.table.compaction.rewrite import RewriteTask, join_parts, rewrite
@@ -77,7 +77,8 @@ def carry_out(
     if len(items) < executor.parallelism and plan.goal.task_memory_bytes is None:
         items = [replace(item, reads_ahead=True) for item in items]
     listener = counting(on_progress, "compact", len(items))
-    done = iter(executor.map(rewrite, items, config=table.config, on_done=listener) if items else [])
+    with interruptible(table):
+        done = iter(executor.map(rewrite, items, config=table.config, on_done=listener) if items else [])
     for task, of_bucket in work:
         joined = _joined(plan, task, list(islice(done, len(of_bucket))))
         if isinstance(joined, BucketFailure):
