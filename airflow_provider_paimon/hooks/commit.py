@@ -1,30 +1,126 @@
-"""The hook for tasks that write data files themselves, and one task that commits."""
+"""The hook for those who write rows in many tasks, and want them to appear at once: prepare, commit, abort."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from airflow.sdk import get_current_context
 
 from airflow_provider_paimon import engine
+from airflow_provider_paimon.attempts import begin_attempt, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
+
+Prepared: TypeAlias = Mapping[str, Any]
+"""What `prepare` gives: plain JSON values. Treat it as closed, but for `table`, `rows`, `files` and `bytes`."""
+
+_VERSION: Final = 1
+_INLINE_BYTES_MAX: Final = 32_768
+"""Larger messages go into a file of the table: XCom lives in Airflow's database."""
 
 
 class PaimonCommitHook(PaimonHook):
-    """Commits what others prepared, once however often it is called.
+    """Prepares rows in as many tasks as you like, and commits them in one: all appear at once, and once.
 
-    Commit messages are passed as JSON, for example through XCom from mapped tasks to the one that commits.
+        prepared = prepare.expand(part=parts)      # each task: hook.prepare(table, data)
+        commit(prepared)                           # one task: hook.commit(prepared)
+        abort(prepared)                            # trigger_rule="one_failed": hook.abort(prepared)
+
+    A task that is killed while it prepares leaves files of which nobody knows, and messages that nobody commits or
+    aborts leave theirs: `PaimonRemoveOrphanFilesOperator` deletes both once they are older than a day. So commit within
+    a day.
     """
 
-    def commit(self, table: str, messages: Sequence[str], commit_user: str, kind: str = "APPEND") -> dict[str, Any]:
-        """Makes one snapshot of all messages (JSON of `CommitMessage`).
+    def prepare(self, table: str, data: Any, *, row_kinds: Any = None, order: int | None = None) -> dict[str, Any]:
+        """Writes files without a commit; returns what `commit` and `abort` take, small enough for XCom.
 
-        `kind` is `APPEND` or `COMPACT`. Under the same `commit_user` and kind it happens once, also after its snapshot
-        has expired; then the status is `already_done` instead of `committed`. `noop` if no message changes anything.
+        `data` and `row_kinds` are as for `Table.write`. Of rows of one key that tasks prepare side by side those of the
+        higher `order` win, unless the table has a `sequence.field`; by default it is the map index of the task.
 
-        Raises: InvalidArgumentError; ConflictError if files that the messages remove are missing.
+        Raises: InvalidArgumentError, UnsupportedError, as `Table.prepare_write`; StorageError.
         """
-        parsed = [engine.CommitMessage.from_json(message) for message in messages]
-        return self.table(table).commit(parsed, commit_user=commit_user, kind=kind).to_dict()
+        opened = self.table(table)
+        messages = opened.prepare_write(data, row_kinds, order=_map_index() if order is None else order)
+        files = [file for message in messages for file in message.new_files]
+        texts = [message.to_json() for message in messages]
+        prepared: dict[str, Any] = {
+            "version": _VERSION,
+            "table": table,
+            "rows": sum(file.row_count for file in files),
+            "files": len(files),
+            "bytes": sum(file.size_bytes for file in files),
+        }
+        if sum(map(len, texts)) <= _INLINE_BYTES_MAX:
+            return {**prepared, "messages": texts}
+        return {**prepared, "kept": opened.keep_messages(messages)}
+
+    def commit(
+        self,
+        prepared: Prepared | Iterable[Prepared],
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        commit_user: str | None = None,
+        idempotency_key: str | None = None,
+        on_clear: str | None = None,
+        force_rerun: bool = False,
+    ) -> dict[str, Any]:
+        """Makes one snapshot of all that was prepared; returns `table`, `status` and `snapshot_id`.
+
+        The commit has the name of this task in its DAG run, as those of the operators: a retry finds what an earlier
+        attempt has committed (`already_done`) and aborts what was prepared anew since; a clear after success commits
+        what was prepared anew; the same messages are never committed twice. `idempotency_key`, `on_clear` and
+        `force_rerun` are as for the operators. Outside of a task give a `commit_user`, by which a repeated call is
+        known. `noop` if nothing was prepared.
+
+        Raises: InvalidArgumentError for messages of several tables, of another table, of one that was dropped and
+        created again, or of an earlier schema; NotFoundError, ConflictError if they were aborted; StorageError.
+        """
+        parts = _parts(prepared)
+        if commit_user is None:
+            context = _context()
+            attempt = begin_attempt(context, idempotency_key, on_clear, force_rerun=force_rerun)
+            commit_user = attempt.commit_user
+            _note_success_of(context)
+        if not parts:
+            return {"table": None, "status": "noop", "snapshot_id": None}
+        table = self.table(_table_of(parts))
+        try:
+            messages = _messages(table, parts)
+        except NotFoundError:
+            # A kept file goes once its messages are committed.
+            done = table.commit([], commit_user=commit_user)
+            if done.status != "already_done":
+                raise
+            return {"table": parts[0]["table"], **done.to_dict()}
+        done = table.commit(messages, commit_user=commit_user, watermark=watermark, properties=properties)
+        if done.status == "already_done":
+            table.abort(messages)
+        _forget(table, parts)
+        return {"table": parts[0]["table"], **done.to_dict()}
+
+    def abort(self, prepared: Prepared | Iterable[Prepared]) -> dict[str, Any]:
+        """Deletes the files of what was prepared; returns `table`, `status`, `files_deleted` and more of `AbortResult`.
+
+        What is committed by now stays. May be repeated. To load again afterwards, clear the tasks that prepare.
+
+        Raises: InvalidArgumentError for messages of another table; StorageError.
+        """
+        parts = _parts(prepared)
+        if not parts:
+            return {"table": None, "status": "noop", "files_deleted": 0}
+        table = self.table(_table_of(parts))
+        there = []
+        for part in parts:
+            try:
+                there.append((part, _messages(table, [part])))
+            except NotFoundError:
+                self.log.info("What was prepared for %s has been committed or aborted before", part["table"])
+        done = table.abort([message for _, messages in there for message in messages])
+        if done.status != "stopped":
+            _forget(table, parts)
+        return {"table": parts[0]["table"], **done.to_dict()}
 
     def snapshot_of_user(self, table: str, user: str) -> int | None:
         """The newest snapshot that this user committed; None if there is none, or if it expired."""
@@ -34,3 +130,65 @@ class PaimonCommitHook(PaimonHook):
     def latest_snapshot_id(self, table: str) -> int | None:
         """The newest snapshot; None before the first commit."""
         return self.table(table).latest_snapshot_id()
+
+
+def _parts(prepared: Prepared | Iterable[Prepared]) -> list[Prepared]:
+    """What `prepare` gave, of one task or of many; those that gave nothing, such as skipped ones, are left out.
+
+    Raises: InvalidArgumentError.
+    """
+    given = [prepared] if isinstance(prepared, Mapping) else [item for item in prepared if item is not None]
+    for part in given:
+        if not isinstance(part, Mapping) or part.get("version") != _VERSION or not {"messages", "kept"} & part.keys():
+            raise InvalidArgumentError(f"{type(part).__name__} is not what PaimonCommitHook.prepare gives")
+    return given
+
+
+def _table_of(parts: Sequence[Prepared]) -> str:
+    """Raises InvalidArgumentError unless all are of one table."""
+    names = sorted({part["table"] for part in parts})
+    if len(names) > 1:
+        raise InvalidArgumentError(f"rows were prepared for {' and '.join(names)}; commit each table on its own")
+    name: str = names[0]
+    return name
+
+
+def _messages(table: engine.Table, parts: Sequence[Prepared]) -> list[engine.CommitMessage]:
+    found: list[engine.CommitMessage] = []
+    for part in parts:
+        if "kept" in part:
+            found += table.kept_messages(part["kept"])
+        else:
+            found += [engine.CommitMessage.from_json(text) for text in part["messages"]]
+    return found
+
+
+def _forget(table: engine.Table, parts: Sequence[Prepared]) -> None:
+    for part in parts:
+        if "kept" in part:
+            table.forget_messages(part["kept"])
+
+
+def _context() -> Any:
+    """The context of the running task. Raises: InvalidArgumentError."""
+    try:
+        return get_current_context()
+    except RuntimeError as error:
+        raise InvalidArgumentError(
+            "outside of a task give a commit_user, by which a repeated commit is known"
+        ) from error
+
+
+def _map_index() -> int:
+    """The map index of the running task; 0 where there is none."""
+    try:
+        return max(0, getattr(get_current_context()["ti"], "map_index", 0) or 0)
+    except RuntimeError:
+        return 0
+
+
+def _note_success_of(context: Mapping[str, Any]) -> None:
+    """Has the running task note its success once Airflow knows of it, as the operators do."""
+    task = context.get("task")
+    if task is not None and note_success not in task.on_success_callback:
+        task.on_success_callback = [*task.on_success_callback, note_success]

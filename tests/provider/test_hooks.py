@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_paimon.hooks.commit import PaimonCommitHook
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from paimon_engine import Catalog, EnvConfig, InvalidArgumentError, read_wait
+from paimon_engine import Catalog, InvalidArgumentError, read_wait
 from paimon_engine.jobs import StorageRef, TableRef
-from paimon_engine.table.state.handle import load_table
-from paimon_engine.table.write.writer import write_batches, write_state
-from tests.provider.conftest import TABLE, rows
+from tests.provider.conftest import TABLE
 from tests.support.s3 import BUCKET, start_s3
 
 S3 = {
@@ -235,45 +232,3 @@ def test_test_connection_ends_if_the_store_takes_for_ever(warehouse: str, catalo
         f"{warehouse} does not answer: nothing came within 0 s",
     )
     stuck.set()
-
-
-# ── commits ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_committing_nothing(catalog: Catalog, warehouse: str):
-    hook = PaimonCommitHook(warehouse=warehouse)
-
-    assert hook.commit(TABLE, [], "me") == {"status": "noop", "snapshot_id": None}
-    assert hook.latest_snapshot_id(TABLE) == 3
-
-
-def test_prepared_messages_are_committed_once(catalog: Catalog, warehouse: str):
-    hook = PaimonCommitHook(warehouse=warehouse)
-    messages = _prepared(warehouse)
-
-    first = hook.commit(TABLE, messages, "me")
-    again = hook.commit(TABLE, messages, "me")
-
-    assert first == {"status": "committed", "snapshot_id": 4}
-    assert again == {"status": "already_done", "snapshot_id": 4}
-    assert hook.snapshot_of_user(TABLE, "me") == 4
-    assert hook.snapshot_of_user(TABLE, "you") is None
-    assert hook.table(TABLE).to_arrow().sort_by("id")["id"].to_pylist() == [1, 2, 3, 20]
-
-
-@pytest.mark.parametrize("messages", [["{}"], ["nonsense"]])
-def test_messages_that_are_none_are_refused(catalog: Catalog, warehouse: str, messages):
-    with pytest.raises(InvalidArgumentError, match="commit message"):
-        PaimonCommitHook(warehouse=warehouse).commit(TABLE, messages, "me")
-
-
-def test_an_unknown_kind_is_refused(catalog: Catalog, warehouse: str):
-    with pytest.raises(InvalidArgumentError, match="APPEND, COMPACT"):
-        PaimonCommitHook(warehouse=warehouse).commit(TABLE, [], "me", kind="OVERWRITE")
-
-
-def _prepared(warehouse: str) -> list[str]:
-    """Commit messages of a row that is written but not committed."""
-    table = load_table(f"{warehouse}/air.db/flights", EnvConfig(warehouse))
-    messages = write_batches(table, write_state(table), rows(20).to_batches())
-    return [message.to_json() for message in messages]
