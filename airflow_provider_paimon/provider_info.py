@@ -22,7 +22,8 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": _modules(
             "operators",
-            *("alter", "branches", "clean_up", "cluster", "compact", "consumers", "delete", "expire", "file_index"),
+            *("alter", "branches", "clean_up", "cluster", "compact", "consumers", "create", "delete"),
+            *("expire", "file_index"),
             *("job", "metadata", "partitions", "repair", "rescale", "rollback", "tags", "write"),
         ),
         "sensors": _modules("sensors", "consumer", "partition", "snapshot", "table", "tag"),

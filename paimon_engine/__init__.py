@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paimon_engine.actions.compact_manifests import CompactManifests, CompactManifestsResult
     from paimon_engine.actions.consumers import ClearConsumers, ConsumersResult, ExpireConsumers, ResetConsumer
     from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult
+    from paimon_engine.actions.create_table import CreateTable, CreateTableResult
     from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult
     from paimon_engine.actions.drop_partition import DropPartition, DropPartitionResult, ExpirePartitions
     from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult
@@ -105,6 +106,8 @@ __all__ = [
     "CorruptTableError",
     "CreateBranch",
     "CreateDueTags",
+    "CreateTable",
+    "CreateTableResult",
     "CreateTag",
     "DeleteBranch",
     "DeleteRows",
@@ -201,6 +204,7 @@ _MODULES: Final = {
     "actions.compact_manifests": ("CompactManifests", "CompactManifestsResult"),
     "actions.consumers": ("ClearConsumers", "ConsumersResult", "ExpireConsumers", "ResetConsumer"),
     "actions.create_due_tags": ("CreateDueTags", "DueTagsResult"),
+    "actions.create_table": ("CreateTable", "CreateTableResult"),
     "actions.delete_rows": ("DeleteRows", "DeleteRowsResult"),
     "actions.drop_partition": ("DropPartition", "DropPartitionResult", "ExpirePartitions"),
     "actions.expire_changelogs": ("ExpireChangelogs", "ExpireChangelogsResult"),

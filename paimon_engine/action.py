@@ -35,7 +35,7 @@ class Context:
 
     `commit_user` is the name under which it commits: with one the action is done once, however often it is called;
     without, each call is an action of its own. `earlier_user` is the name of a job whose work it does again on purpose.
-    `looked_up` is set by `action_once`.
+    `looked_up` is set by `action_once`. `is_new` says that the job has just created the table.
     """
 
     table: TableHandle
@@ -44,6 +44,7 @@ class Context:
     on_progress: OnProgress | None = None
     earlier_user: str | None = None
     looked_up: JobCommit | None = None
+    is_new: bool = False
 
     @property
     def job(self) -> JobCommit:

@@ -34,6 +34,7 @@ from paimon_engine.actions.consumers import (
     reset_consumer,
 )
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
+from paimon_engine.actions.create_table import CreateTable, create_table
 from paimon_engine.actions.delete_rows import DeleteRows, delete_rows
 from paimon_engine.actions.delete_rows import planned_bytes as delete_rows_bytes
 from paimon_engine.actions.drop_partition import (
@@ -135,6 +136,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "delete_tag": ActionInfo(DeleteTag, delete_tag, "delete a tag and its files"),
     "expire_snapshots": ActionInfo(ExpireSnapshots, expire_snapshots, "delete old snapshots and their files"),
     "expire_changelogs": ActionInfo(ExpireChangelogs, expire_changelogs, "delete old changelogs of expired snapshots"),
+    "create_table": ActionInfo(CreateTable, create_table, "create a table, or check the one that is there"),
     "rollback": ActionInfo(Rollback, rollback, "make an earlier snapshot or tag the latest"),
     "alter_table": ActionInfo(AlterTable, alter_table, "change columns, options or comments"),
     "remove_orphan_files": ActionInfo(RemoveOrphanFiles, remove_orphan_files, "delete old files that nothing names"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, date
@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from paimon_engine.action import Context
 from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
+from paimon_engine.actions.create_table import CreateTable, draft_of
 from paimon_engine.actions.write import Write
 from paimon_engine.env import EnvConfig, secret_values
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, hide
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, hide
 from paimon_engine.executor import Executor, LocalExecutor, arrow_threads
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.metastores import CatalogConfig, open_metastore
@@ -48,10 +49,10 @@ __all__ = [
     "JOB_VERSION",
     "Action",
     "CatalogRef",
-    "CreateTable",
     "Edge",
     "Job",
     "JobResult",
+    "NewTable",
     "Resources",
     "StorageRef",
     "TableRef",
@@ -119,13 +120,18 @@ class CatalogRef(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable(Spec):
-    """How to create the table of a write if it is not there; the columns are those of the first source file."""
+class NewTable(Spec):
+    """How to create the table of a write if it is not there.
+
+    `columns` maps names to Paimon's types; without them the columns are those of the first source file, if that has
+    types.
+    """
 
     primary_keys: Sequence[str] = ()
     partition_keys: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
+    columns: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ class Job(Spec):
     commit_user: str
     storage: StorageRef = field(default_factory=StorageRef)
     table_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    create: CreateTable | None = None
+    create: NewTable | None = None
     catalog: CatalogRef = field(default_factory=CatalogRef)
     version: int = JOB_VERSION
     table_secrets: Mapping[str, str] = field(default_factory=dict)
@@ -190,7 +196,7 @@ class Job(Spec):
                 storage=decode(StorageRef, value.get("storage", {}), name="storage"),
                 table_options=value.get("table_options", {}),
                 table_secrets=value.get("table_secrets", {}),
-                create=None if create is None else decode(CreateTable, create, name="create"),
+                create=None if create is None else decode(NewTable, create, name="create"),
                 catalog=decode(CatalogRef, value.get("catalog", {}), name="catalog"),
                 earlier_user=value.get("earlier_user"),
             )
@@ -246,7 +252,7 @@ def job_schema() -> dict[str, Any]:
         **{name: schema_of(spec) for name, spec in parts.items()},
         "action": {"oneOf": actions},
         "commit_user": {"type": "string", "minLength": 1},
-        "create": {"anyOf": [{"type": "null"}, schema_of(CreateTable)]},
+        "create": {"anyOf": [{"type": "null"}, schema_of(NewTable)]},
         "table_options": texts,
         "table_secrets": texts,
         "earlier_user": {"type": ["string", "null"]},
@@ -349,9 +355,9 @@ def run(
     if not job.commit_user:
         raise InvalidArgumentError("a job needs a commit_user, by which a repeated job is known")
     info = ACTIONS[name_of(job.action)]
-    table = _open_table(job)
+    table, is_new = _open_table(job)
     user = job.commit_user if is_kept else None
-    context = Context(table, executor or LocalExecutor(), user, on_progress, job.earlier_user)
+    context = Context(table, executor or LocalExecutor(), user, on_progress, job.earlier_user, is_new=is_new)
     details = info.run(context, job.action).to_dict()
     return JobResult(
         status=details["status"],
@@ -377,35 +383,57 @@ def planned_bytes(job: Job) -> int | None:
     if info.planned_bytes is None:
         return None
     try:
-        return info.planned_bytes(_open_table(replace(job, create=None)), job.action)
+        return info.planned_bytes(_open_table(replace(job, create=None))[0], job.action)
     except NotFoundError:
         if job.create is None or not isinstance(job.action, Write):
             raise
     return source_bytes(job.action.source, EnvConfig("", job.storage.options, job.storage.secrets))
 
 
-def _open_table(job: Job) -> TableHandle:
-    """The table of a job, made if the job asks for it."""
+def _open_table(job: Job) -> tuple[TableHandle, bool]:
+    """The table of a job, made if the job asks for it; and whether it was."""
     return _open_named(job) if job.catalog.options else _open(job)
 
 
-def _open(job: Job) -> TableHandle:
-    """The table by its directory, made if the job asks for it."""
+def _open(job: Job) -> tuple[TableHandle, bool]:
+    """The table by its directory, made if the job asks for it; and whether it was."""
     location = job.table.location()
     config = EnvConfig(location, job.storage.options, job.storage.secrets)
-    if job.create is not None and isinstance(job.action, Write):
+
+    def create(draft: TableDraft) -> None:
         create_table(
             config.build(),
             config,
             location,
-            schema=source_schema(job.action.source, job.action.format, config),
-            primary_keys=tuple(job.create.primary_keys),
-            partition_keys=tuple(job.create.partition_keys),
-            options=job.create.options,
-            comment=job.create.comment,
-            if_not_exists=True,
+            schema=draft.columns,
+            primary_keys=draft.primary_keys,
+            partition_keys=draft.partition_keys,
+            options=draft.options,
+            comment=draft.comment,
         )
-    return load_table(location, config, options=_table_options(job))
+
+    is_new = _create(job, config, create)
+    return load_table(location, config, options=_table_options(job)), is_new
+
+
+def _create(job: Job, config: EnvConfig, create: Callable[[TableDraft], object]) -> bool:
+    """Whether the job made its table now; a table that is there is left as it is."""
+    if isinstance(job.action, CreateTable):
+        draft = draft_of(job.action, job.table.name)
+    elif job.create is not None and isinstance(job.action, Write):
+        draft = _draft_of_source(job.create, job.action, config)
+    else:
+        return False
+    try:
+        create(draft)
+    except ConflictError:
+        return False
+    return True
+
+
+def _draft_of_source(new: NewTable, write: Write, config: EnvConfig) -> TableDraft:
+    columns = new.columns if new.columns is not None else source_schema(write.source, write.format, config)
+    return TableDraft(columns, tuple(new.primary_keys), tuple(new.partition_keys), new.options, new.comment)
 
 
 def _table_options(job: Job) -> dict[str, str]:
@@ -415,8 +443,8 @@ def _table_options(job: Job) -> dict[str, str]:
     return options
 
 
-def _open_named(job: Job) -> TableHandle:
-    """The table by its name in the job's catalog, made if the job asks for it."""
+def _open_named(job: Job) -> tuple[TableHandle, bool]:
+    """The table by its name in the job's catalog, made if the job asks for it; and whether it was."""
     if job.table.name is None or job.table.path is not None:
         raise InvalidArgumentError("a table of a catalog is named by database.table, not by its path")
     config = CatalogConfig.of(
@@ -427,9 +455,5 @@ def _open_named(job: Job) -> TableHandle:
         storage_secrets=job.storage.secrets,
     )
     metastore, name = open_metastore(config), TableName.parse(job.table.name)
-    if job.create is not None and isinstance(job.action, Write):
-        columns = source_schema(job.action.source, job.action.format, config.storage)
-        keys, partitions = tuple(job.create.primary_keys), tuple(job.create.partition_keys)
-        draft = TableDraft(columns, keys, partitions, job.create.options, job.create.comment)
-        metastore.create_table(name, draft, if_not_exists=True)
-    return metastore.load_table(name, branch=MAIN_BRANCH, options=_table_options(job))
+    is_new = _create(job, config.storage, lambda draft: metastore.create_table(name, draft, if_not_exists=False))
+    return metastore.load_table(name, branch=MAIN_BRANCH, options=_table_options(job)), is_new

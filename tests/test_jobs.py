@@ -23,7 +23,7 @@ from paimon_engine.actions.rollback import Rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag
 from paimon_engine.actions.write import Write
 from paimon_engine.env import EnvConfig
-from paimon_engine.jobs import ACTIONS, CreateTable, Job, JobResult, StorageRef, TableRef, name_of, open_executor, run
+from paimon_engine.jobs import ACTIONS, Job, JobResult, NewTable, StorageRef, TableRef, name_of, open_executor, run
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from tests.hostile.parquet_bombs import BOMBS
@@ -67,7 +67,7 @@ class Lake:
         return sorted(tuple(row.values()) for row in self.table.to_arrow().to_pylist())
 
 
-KEYED = CreateTable(primary_keys=("k",), options={"bucket": "2"})
+KEYED = NewTable(primary_keys=("k",), options={"bucket": "2"})
 
 
 @pytest.fixture
@@ -124,7 +124,8 @@ def test_every_action_has_a_name_a_spec_and_a_summary():
     assert list(ACTIONS) == [
         *("write", "compact", "cluster", "delete_rows", "rescale", "rewrite_file_index"),
         *("compact_manifests", "analyze"),
-        *("create_tag", "delete_tag", "expire_snapshots", "expire_changelogs", "rollback", "alter_table"),
+        *("create_tag", "delete_tag", "expire_snapshots", "expire_changelogs", "create_table"),
+        *("rollback", "alter_table"),
         *("remove_orphan_files", "restore", "empty_quarantine", "purge_files"),
         *("remove_unexisting_files", "remove_unexisting_manifests", "repair_earliest_snapshot", "verify"),
         *("drop_partition", "expire_partitions", "mark_partition_done"),

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
-from paimon_engine.jobs import ACTIONS, CatalogRef, CreateTable, Job, StorageRef, TableRef, job_schema
+from paimon_engine.jobs import ACTIONS, CatalogRef, Job, NewTable, StorageRef, TableRef, job_schema
 from paimon_engine.specs import fields_of
 
-SPECS = [TableRef, StorageRef, CatalogRef, CreateTable, Job, *(info.spec for info in ACTIONS.values())]
+SPECS = [TableRef, StorageRef, CatalogRef, NewTable, Job, *(info.spec for info in ACTIONS.values())]
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
 

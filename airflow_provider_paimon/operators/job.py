@@ -167,7 +167,7 @@ class PaimonJobOperator(BaseOperator):
         """
         return structure("arguments", self.arguments, dict) or {}
 
-    def create_table(self) -> engine.CreateTable | None:
+    def create_table(self) -> engine.NewTable | None:
         """How to create the table if it is not there; only writes do."""
         return None
 

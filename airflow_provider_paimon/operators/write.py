@@ -53,7 +53,7 @@ class PaimonWriteOperator(PaimonActionOperator):
         """Addresses of the files that are written."""
         return [self.source] if isinstance(self.source, str) else list(self.source)
 
-    def create_table(self) -> engine.CreateTable | None:
+    def create_table(self) -> engine.NewTable | None:
         """How to create the table if it is not there."""
         if self.create is None:
             return None
@@ -61,4 +61,4 @@ class PaimonWriteOperator(PaimonActionOperator):
         if isinstance(given.get("options"), Mapping):
             # What Jinja or Python gives as a number is a text in a table's options.
             given["options"] = {name: str(value) for name, value in given["options"].items()}
-        return engine.decode(engine.CreateTable, given, name="create", edge=templates())
+        return engine.decode(engine.NewTable, given, name="create", edge=templates())

@@ -11,7 +11,7 @@ import pytest
 
 from paimon_engine import Catalog, SetOption, Table
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
-from paimon_engine.jobs import ACTIONS, CreateTable, Job, TableRef, action_type, planned_bytes, run
+from paimon_engine.jobs import ACTIONS, Job, NewTable, TableRef, action_type, planned_bytes, run
 
 ROWS = 2_000
 
@@ -133,7 +133,7 @@ def test_a_write_whose_keys_move_reads_the_table_too(tmp_path: Path, source: Cal
 
 def test_planning_a_write_makes_no_table(tmp_path: Path, source: Callable[[int], str]):
     path = source(10)
-    ref, create = TableRef(path=str(tmp_path / "lake" / "db.db" / "new")), CreateTable(primary_keys=["id"])
+    ref, create = TableRef(path=str(tmp_path / "lake" / "db.db" / "new")), NewTable(primary_keys=["id"])
 
     assert planned_bytes(Job(ref, action_type("write")(path), "u", create=create)) == Path(path).stat().st_size
     assert not (tmp_path / "lake").exists()

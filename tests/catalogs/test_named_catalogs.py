@@ -16,7 +16,7 @@ from paimon_engine.actions.compact import Compact
 from paimon_engine.actions.tags import CreateTag
 from paimon_engine.actions.write import Write
 from paimon_engine.cli import main
-from paimon_engine.jobs import CatalogRef, CreateTable, Job, JobResult, TableRef, run
+from paimon_engine.jobs import CatalogRef, Job, JobResult, NewTable, TableRef, run
 from tests.support.rest import rest_server
 
 TOKEN = "geheimes-wort"
@@ -44,7 +44,7 @@ def test_a_job_works_on_a_table_of_a_rest_catalog(tmp_path: Path, source: str, m
         options = {**server.options, "token.provider": "bear"}
         Catalog(options=options, secrets={"token": "LAKE_TOKEN"}).create_database("db")
         catalog = CatalogRef(options, {"token": "LAKE_TOKEN"})
-        create, ref = CreateTable(("id",), options={"bucket": "1"}), TableRef(name="db.t")
+        create, ref = NewTable(("id",), options={"bucket": "1"}), TableRef(name="db.t")
         for user in ("one", "two", "two"):
             written = done(Job(ref, Write(source), user, create=create, catalog=catalog))
         compacted = done(Job(ref, Compact(full=True), "three", catalog=catalog))
@@ -67,7 +67,7 @@ def test_a_job_works_on_a_table_of_a_jdbc_catalog(
         monkeypatch.setenv("LAKE_PASSWORD", options["jdbc.password"])
         secrets = {"jdbc.password": "LAKE_PASSWORD"}
     catalog = CatalogRef(shown, secrets)
-    job = Job(TableRef(lake, "db.t"), Write(source), "one", create=CreateTable(), catalog=catalog)
+    job = Job(TableRef(lake, "db.t"), Write(source), "one", create=NewTable(), catalog=catalog)
 
     assert done(job).status == "committed"
     assert Catalog(lake, options=options).list_tables("db") == ["t"]

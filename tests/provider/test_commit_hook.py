@@ -39,6 +39,7 @@ class Airflow:
         context = make_context(task_state_store=self._store, task=Task())
         context["ti"].try_number, context["ti"].map_index = self._tries, map_index
         context["dag_run"].clear_number = self._clears
+        self.context = context
         self._set(lambda: context)
         yield
         if succeeds:
@@ -171,7 +172,7 @@ def test_the_note_of_success_is_made_once(hook: PaimonCommitHook, airflow: Airfl
     with airflow.attempt():
         hook.commit(hook.prepare(TABLE, rows(10)))
         hook.commit([])
-        assert module.get_current_context()["task"].on_success_callback == [note_success]
+        assert airflow.context["task"].on_success_callback == [note_success]
     assert Task.on_success_callback == []
 
 

@@ -15,7 +15,7 @@ from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
 from paimon_engine.action import Context
 from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
-from paimon_engine.jobs import CreateTable, Job, TableRef, run
+from paimon_engine.jobs import Job, NewTable, TableRef, run
 from paimon_engine.spark.executor import SparkExecutor
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal import file_removal as disposal
@@ -130,7 +130,7 @@ def test_a_job_writes_files_in_their_order_and_once(executor: SparkExecutor, tmp
         TableRef(warehouse=str(tmp_path / "lake"), name="db.t"),
         Write(str(tmp_path / "in" / "*.parquet")),
         commit_user="a-job",
-        create=CreateTable(primary_keys=("id",), options={"bucket": "1"}),
+        create=NewTable(primary_keys=("id",), options={"bucket": "1"}),
     )
 
     done, again = run(job, executor), run(Job.from_json(job.to_json()), executor)

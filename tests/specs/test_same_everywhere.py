@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_paimon.operators.job import PaimonActionOperator
 from airflow_provider_paimon.provider_info import get_provider_info
 from paimon_engine import Catalog, PaimonError, Table, open_table
-from paimon_engine.cli.faces import FACES
+from paimon_engine.cli.faces import FACES, plain_face
 from paimon_engine.jobs import ACTIONS, Job, run
 from tests.provider.conftest import make_context
 from tests.support.command_line import Run
@@ -70,6 +70,12 @@ CASES = (
     Case("rollback", {"snapshot": 2}, ("snapshot", "first")),
     Case("rollback_to_as_latest", {"snapshot": 1}, ("snapshot", "-1")),
     Case("alter_table", {"changes": [{"change": "set_option", "key": "bucket", "value": "2"}]}, ("changes", "none")),
+    Case(
+        "create_table",
+        {"columns": {"p": "STRING NOT NULL", "k": "BIGINT NOT NULL", "v": "STRING"}, "primary_keys": ["p", "k"]}
+        | {"partition_keys": ["p"], "options": {"bucket": "1"}},
+        ("if_exists", "replace"),
+    ),
     Case("remove_orphan_files", {"older_than": LONG_AGO}, ("older_than", "long ago")),
     Case("restore", {"quarantine": "none", "dry_run": True}, ("as_tags", "perhaps")),
     Case("empty_quarantine", {"older_than": LONG_AGO}, ("older_than", "long ago")),
@@ -131,9 +137,9 @@ NAMES = {
 
 
 def by_facade(action: str, table: Table, fields: Mapping[str, Any]) -> Any:
-    """Through the verb of `Table`; rows are written from memory there, so that a write is a job's."""
+    """Through the verb of `Table`; rows are written from memory there, and tables made by the catalog: by a job."""
     given, first = dict(fields), ()
-    if action == "write":
+    if action in ("write", "create_table"):
         return by_job(action, table, fields)
     for name, actions in NAMES.items():
         if action in actions and name in given:
@@ -186,6 +192,8 @@ def words_of(action: str, table: Table, fields: Mapping[str, Any]) -> list[str]:
     if action == "alter_table":
         return ["alter", "apply", table.path, given["changes"]]
     face = next((face for face in FACES.values() if face.action == action), None)
+    if face is None and action == "create_table":
+        face = plain_face(action)
     names, options = (["rollback"], {}) if face is None else (face.name.split(), face.options)
     first = [given.pop(name) for name in (face.arguments if face is not None else ()) if name in given]
     words = [*names, table.path, *first]

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_engine.actions.compact import Compact
 from paimon_engine.actions.write import Write
-from paimon_engine.jobs import CreateTable, Job, TableRef, job_schema
+from paimon_engine.jobs import Job, NewTable, TableRef, job_schema
 
 JOB = {"version": 1, "table": {"path": "/t"}, "commit_user": "u"}
 
@@ -27,7 +27,7 @@ def test_it_is_a_schema():
     "job",
     [
         Job(TableRef(path="/t"), Compact(full=True, max_bytes="50gb", buckets=[1]), "u"),
-        Job(TableRef("/lake", "db.t"), Write(["a", "b"], overwrite={}), "u", create=CreateTable(("k",))),
+        Job(TableRef("/lake", "db.t"), Write(["a", "b"], overwrite={}), "u", create=NewTable(("k",))),
     ],
 )
 def test_jobs_that_the_engine_writes_are_valid(job: Job):
