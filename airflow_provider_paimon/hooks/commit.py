@@ -16,7 +16,7 @@ Prepared: TypeAlias = Mapping[str, Any]
 """What `prepare` gives: plain JSON values. Treat it as closed, but for `table`, `rows`, `files` and `bytes`."""
 
 _VERSION: Final = 1
-_INLINE_BYTES_MAX: Final = 32_768
+INLINE_BYTES_MAX: Final = 32_768
 """Larger messages go into a file of the table: XCom lives in Airflow's database."""
 
 
@@ -51,7 +51,7 @@ class PaimonCommitHook(PaimonHook):
             "files": len(files),
             "bytes": sum(file.size_bytes for file in files),
         }
-        if sum(map(len, texts)) <= _INLINE_BYTES_MAX:
+        if sum(map(len, texts)) <= INLINE_BYTES_MAX:
             return {**prepared, "messages": texts}
         return {**prepared, "kept": opened.keep_messages(messages)}
 
@@ -69,8 +69,8 @@ class PaimonCommitHook(PaimonHook):
         """Makes one snapshot of all that was prepared; returns `table`, `status` and `snapshot_id`.
 
         The commit has the name of this task in its DAG run, as those of the operators: a retry finds what an earlier
-        attempt has committed (`already_done`) and aborts what was prepared anew since; a clear after success commits
-        what was prepared anew; the same messages are never committed twice. `idempotency_key`, `on_clear` and
+        attempt has committed (`already_done`) and aborts what was prepared again since; a clear after success commits
+        what was prepared again; the same messages are never committed twice. `idempotency_key`, `on_clear` and
         `force_rerun` are as for the operators. Outside of a task give a `commit_user`, by which a repeated call is
         known. `noop` if nothing was prepared.
 

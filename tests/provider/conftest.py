@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # imported when it is first asked for
 
 from paimon_engine import Catalog, Table
 
@@ -62,3 +63,17 @@ def make_context(run_id: str = "scheduled__2013-01-05", partition_key: str | Non
     instance = SimpleNamespace(dag_id="dag", task_id="task", run_id=run_id, map_index=-1, try_number=1)
     run = SimpleNamespace(partition_key=partition_key, logical_date=None, data_interval_start=None, run_id=run_id)
     return {"ti": instance, "dag_run": run, **more}
+
+
+class StateStore:
+    """A task's state store as Airflow keeps it: JSON by key, which survives retries and clears."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return json.loads(self.values[key]) if key in self.values else default
+
+    def set(self, key: str, value: Any, *, retention: Any = None) -> None:
+        assert retention is NEVER_EXPIRE
+        self.values[key] = json.dumps(value)

@@ -8,29 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # imported when it is first asked for
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.attempts import NOTE
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog
-from tests.provider.conftest import SCHEMA, make_context, rows
+from tests.provider.conftest import SCHEMA, StateStore, make_context, rows
 
 LOG = "air.log"
-
-
-class StateStore:
-    """A task's state store as Airflow keeps it: JSON by key, which survives retries and clears."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, str] = {}
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return json.loads(self.values[key]) if key in self.values else default
-
-    def set(self, key: str, value: Any, *, retention: Any = None) -> None:
-        assert retention is NEVER_EXPIRE
-        self.values[key] = json.dumps(value)
 
 
 class Runs:

@@ -15,8 +15,7 @@ from airflow_provider_paimon.attempts import note_success
 from airflow_provider_paimon.hooks import commit as module
 from airflow_provider_paimon.hooks.commit import PaimonCommitHook
 from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError
-from tests.provider.conftest import TABLE, make_context, rows
-from tests.provider.test_attempts import StateStore
+from tests.provider.conftest import TABLE, StateStore, make_context, rows
 
 pytestmark = pytest.mark.airflow
 
@@ -121,7 +120,7 @@ def test_the_higher_map_index_wins(hook: PaimonCommitHook, airflow: Airflow):
 def test_a_retry_after_a_lost_worker_commits_nothing(
     hook: PaimonCommitHook, airflow: Airflow, monkeypatch: pytest.MonkeyPatch, limit: int
 ):
-    monkeypatch.setattr(module, "_INLINE_BYTES_MAX", limit)
+    monkeypatch.setattr(module, "INLINE_BYTES_MAX", limit)
     prepared = sent(hook.prepare(TABLE, rows(10)))
     with airflow.attempt(succeeds=False):
         hook.commit(prepared)
@@ -156,7 +155,7 @@ def test_a_commit_that_is_cleared_alone_commits_nothing(hook: PaimonCommitHook, 
 
 
 def test_a_run_that_is_cleared_after_its_worker_was_lost_leaves_no_orphan(hook: PaimonCommitHook, airflow: Airflow):
-    """The commit had landed: what was prepared anew is not committed, and goes."""
+    """The commit had landed: what was prepared again is not committed, and goes."""
     with airflow.attempt(succeeds=False):
         hook.commit(hook.prepare(TABLE, rows(10)))
     before = files(hook)
@@ -192,7 +191,7 @@ def test_outside_of_a_task_a_user_is_needed(hook: PaimonCommitHook):
 
 @pytest.mark.parametrize("limit", [1 << 20, 0], ids=["in XCom", "in a file"])
 def test_an_abort_leaves_nothing(hook: PaimonCommitHook, monkeypatch: pytest.MonkeyPatch, limit: int):
-    monkeypatch.setattr(module, "_INLINE_BYTES_MAX", limit)
+    monkeypatch.setattr(module, "INLINE_BYTES_MAX", limit)
     before = files(hook)
     parts = [sent(hook.prepare(TABLE, rows(10 + number))) for number in range(3)]
     assert ("kept" in parts[0]) == (limit == 0)
@@ -207,7 +206,7 @@ def test_an_abort_leaves_nothing(hook: PaimonCommitHook, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("limit", [1 << 20, 0], ids=["in XCom", "in a file"])
 def test_an_abort_after_the_commit_deletes_nothing(hook: PaimonCommitHook, monkeypatch: pytest.MonkeyPatch, limit: int):
-    monkeypatch.setattr(module, "_INLINE_BYTES_MAX", limit)
+    monkeypatch.setattr(module, "INLINE_BYTES_MAX", limit)
     prepared = hook.prepare(TABLE, rows(10))
     hook.commit(prepared, commit_user="me")
 
