@@ -94,7 +94,7 @@ def test_creating_a_table_twice_needs_saying_so(catalog: Catalog):
     assert catalog.create_table("db.t", schema=SCHEMA, if_not_exists=True).latest_snapshot_id() is None
 
 
-def test_a_dropped_table_is_gone(catalog: Catalog):
+def test_a_dropped_table_does_not_exist(catalog: Catalog):
     catalog.create_table("db.other", schema=SCHEMA)
     catalog.create_table("db.t", schema=SCHEMA).write(rows(FIRST, 1.0))
 
@@ -136,7 +136,7 @@ def test_an_empty_table_reads_as_no_rows(departures: Table):
     assert departures.latest_snapshot_id() is None
 
 
-def test_the_newest_row_of_a_key_wins(departures: Table):
+def test_the_newest_row_of_a_key_counts(departures: Table):
     result = departures.write(rows(FIRST, 1.0, 2.0))
     departures.write(rows(FIRST, 9.0))
 
@@ -418,7 +418,7 @@ def test_rollback_makes_an_earlier_snapshot_the_latest(departures: Table):
     assert departures.write(rows(FIRST, 3.0)).snapshot_id == 2
 
 
-def test_system_tables_tell_snapshots_files_and_tags(departures: Table):
+def test_system_tables_show_snapshots_files_and_tags(departures: Table):
     departures.write(rows(FIRST, 1.0, 2.0), commit_user="me")
     departures.create_tag("t")
 

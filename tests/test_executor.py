@@ -71,7 +71,7 @@ def test_outcomes_are_in_task_order_and_a_failure_stops_no_other(parallelism):
 
 
 @pytest.mark.parametrize("parallelism", [1, 4])
-def test_progress_is_told_in_the_callers_thread_up_to_all(parallelism):
+def test_progress_is_reported_in_the_callers_thread_up_to_all(parallelism):
     heard: list[tuple[int, int]] = []
 
     LocalExecutor(parallelism).map(
@@ -140,7 +140,7 @@ def _table(rows: int = 20_000) -> pa.Table:
 
 
 @pytest.mark.parametrize("spill_bytes", [0, 20_000, 1 << 30])
-def test_groups_arrive_whole_in_source_order_and_a_failing_group_stops_no_other(spill_bytes):
+def test_groups_arrive_complete_in_source_order_and_a_failing_group_stops_no_other(spill_bytes):
     table = _table()
     executor = LocalExecutor(2, spill_bytes=spill_bytes)
 
@@ -253,7 +253,7 @@ def test_items_are_made_by_a_thread_that_is_a_little_ahead():
     assert threading.current_thread().name not in {name for _, name in [first, *rest]}
 
 
-def test_an_item_that_fails_fails_at_the_latest_in_its_place():
+def test_an_item_that_fails_fails_at_the_latest_at_its_position():
     def items() -> Iterator[int]:
         yield from range(40)
         raise NotFoundError("item 40")
@@ -266,7 +266,7 @@ def test_an_item_that_fails_fails_at_the_latest_in_its_place():
     assert list(coming) == []
 
 
-def test_who_stops_early_closes_what_makes_the_items():
+def test_a_reader_that_stops_early_closes_the_source():
     closed = threading.Event()
 
     def items() -> Iterator[int]:

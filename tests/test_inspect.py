@@ -73,7 +73,7 @@ def test_java_shows_the_same(name: str, system: str, oracle: Any) -> None:
     assert sorted(mine, key=str) == sorted(theirs, key=str)
 
 
-def test_partitions_are_written_for_people_and_bounds_as_java_holds_them() -> None:
+def test_partitions_are_written_for_people_and_bounds_as_java_stores_them() -> None:
     row = inspect.files(_open("part_many_types"), latest_snapshot(_open("part_many_types"))).slice(0, 1).to_pylist()[0]
 
     assert re.search(r"^{.*, \d{4}-\d\d-\d\d, .*}$", row["partition"])
@@ -111,7 +111,7 @@ def test_keys_are_written_as_java_does(oracle: Any) -> None:
     assert sorted(ours["min_key"].to_pylist()) == sorted(row[place] for row in answer["rows"])
 
 
-def test_index_files_tell_their_data_files() -> None:
+def test_index_files_name_their_data_files() -> None:
     vectors = _open("dv_parquet")
     hashes = _open("dynamic_bucket_partitioned")
 

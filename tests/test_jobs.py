@@ -194,7 +194,7 @@ def test_a_write_and_a_compaction_of_one_run_are_two_commits(lake: Lake):
     assert lake.rows() == [(1, "c"), (2, "b")]
 
 
-def test_later_files_win(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+def test_later_files_replace_earlier_ones(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     # Each file becomes a task of its own, so that only their sequence numbers put them in order.
     monkeypatch.setattr("paimon_engine.table.write.source_files.TASK_BYTES", 1)
     sources = [lake.source(f"{name}.parquet", k=[1, number + 10], v=[name, name]) for number, name in enumerate("abc")]
@@ -275,7 +275,7 @@ def test_secrets_come_from_the_environment(lake: Lake, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("address", ["", "local[0]", "local[x]", "locally", "local[1", "yarn", "spark://host:7077"])
-def test_a_spark_address_that_nobody_knows_is_refused(address: str):
+def test_an_unknown_spark_address_is_refused(address: str):
     with pytest.raises(InvalidArgumentError, match="sc://"), open_executor(address):
         pass
 

@@ -83,7 +83,7 @@ def test_a_single_text_is_not_a_list_of_keys(tmp_path, argument: str):
         Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, **{argument: "k"})
 
 
-def test_clustering_without_columns_asks_for_the_option(tmp_path):
+def test_clustering_without_columns_needs_the_option(tmp_path):
     table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA)
 
     with pytest.raises(InvalidArgumentError) as left_out:

@@ -96,7 +96,7 @@ def test_a_limit_stops_before_other_files_are_opened():
     assert next(iter(table.to_batches(["k"]))).to_pydict() == {"k": [0]}
 
 
-def test_system_tables_give_their_columns_in_the_order_asked_for():
+def test_system_tables_give_their_columns_in_the_requested_order():
     table = make(options={"bucket": "1"}, primary_keys=["k"])
     log = Table(table._handle, table._executor, "audit_log")
 

@@ -139,7 +139,9 @@ def test_options_of_the_table_choose_unless_the_read_does(catalog: Catalog, thri
         ("type", "format-table"),
     ],
 )
-def test_who_opens_a_table_cannot_choose_what_its_files_mean(catalog: Catalog, thrice: Table, option: str, value: str):
+def test_options_that_say_what_files_mean_cannot_be_chosen_on_opening(
+    catalog: Catalog, thrice: Table, option: str, value: str
+):
     for opened in (
         lambda: catalog.table("flights.departures", {option: value}),
         lambda: open_table(thrice.path, options={option: value}),

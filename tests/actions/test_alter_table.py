@@ -125,7 +125,7 @@ def test_fields_of_rows_are_matched_by_id_at_any_depth(table: Table):
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
-def test_rows_deep_inside_lose_fields_whatever_lies_beside_them(tmp_path: Path, form: str):
+def test_nested_rows_lose_fields_next_to_any_other_columns(tmp_path: Path, form: str):
     deep = pa.struct(
         [("n", pa.int32()), ("gone", pa.int32()), ("row", pa.struct([("x", pa.int32()), ("y", pa.int32())]))]
     )

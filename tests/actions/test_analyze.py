@@ -263,7 +263,7 @@ def test_many_distinct_values_are_estimated():
     assert abs(sketch.distinct_count - count) < count * 0.02
 
 
-def test_few_distinct_values_are_counted_exactly_whatever_their_order():
+def test_few_distinct_values_are_counted_exactly_in_any_order():
     sketch = ColumnSketch(DataField(0, "s", parse_type("STRING")))
     words = ["", "a", "b", "ab", "ba", "aa", "\x00", "\x00\x00", "é", "aab", "aba", "baa"]
     sketch.add(pa.array([*words, *reversed(words), None]).slice(3))

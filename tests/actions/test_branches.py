@@ -170,7 +170,7 @@ def crashes(make: Any, act: Any, check: Any, storage: type[EventStorage] = Event
     raise AssertionError("never ended")
 
 
-def test_a_creation_that_was_cut_short_is_made_whole():
+def test_a_creation_that_was_interrupted_is_completed():
     def check(history: History) -> None:
         assert (history.ids("dev"), history.tags("dev")) == ([1], ["base"])
         history.assert_exact()
@@ -201,7 +201,7 @@ def test_a_branch_gets_another_name(storage: Any):
     assert rename(history, "dev", "next").status == "already_done"
 
 
-def test_a_renaming_that_was_cut_short_can_be_repeated_where_files_are_copied():
+def test_a_renaming_that_was_interrupted_can_be_repeated_where_files_are_copied():
     def make(storage: EventStorage) -> History:
         history = tagged(storage)
         create(history, "dev", tag="base")
@@ -245,7 +245,7 @@ def test_deleting_a_branch_deletes_what_only_it_needed():
     assert history.delete_tag("base").status == "deleted"
 
 
-def test_a_branch_keeps_what_main_has_expired_until_it_goes():
+def test_a_branch_keeps_what_main_has_expired_until_it_is_deleted():
     history = tagged()
     create(history, "dev", tag="base")
     create(history, "two", tag="base")
@@ -270,7 +270,7 @@ def test_a_branch_that_the_table_falls_back_on_stays():
         delete(history, "main")
 
 
-def test_a_deletion_that_was_cut_short_can_be_repeated():
+def test_a_deletion_that_was_interrupted_can_be_repeated():
     def make(storage: EventStorage) -> History:
         history = tagged(storage)
         create(history, "dev", tag="base")
@@ -297,7 +297,7 @@ def grown(storage: Any = None) -> History:
     return history
 
 
-def test_main_goes_on_where_the_branch_is():
+def test_main_continues_from_the_branch():
     history = grown().write("x").write("y")
 
     planned = forward(history, "dev", dry_run=True)
@@ -316,7 +316,7 @@ def test_main_goes_on_where_the_branch_is():
     assert forward(history, "dev").status == "already_done"
 
 
-def test_main_goes_on_after_a_fast_forward_and_the_branch_beside_it():
+def test_main_and_the_branch_both_continue_after_a_fast_forward():
     history = grown()
     forward(history, "dev")
 
@@ -327,7 +327,7 @@ def test_main_goes_on_after_a_fast_forward_and_the_branch_beside_it():
     history.assert_exact()
 
 
-def test_an_empty_branch_with_rows_of_its_own_takes_the_place_of_main():
+def test_an_empty_branch_with_rows_of_its_own_replaces_main():
     history = History().write("a").write("b")
     create(history, "dev")
     history.write("c", branch="dev")
@@ -359,7 +359,7 @@ def test_main_never_gets_a_gap():
     assert history.ids() == [1]
 
 
-def test_a_tag_that_another_branch_was_made_from_keeps_main_from_going_on():
+def test_a_tag_that_another_branch_was_made_from_blocks_a_fast_forward():
     history = grown()
     create(history, "other", tag="theirs")
 
@@ -367,7 +367,7 @@ def test_a_tag_that_another_branch_was_made_from_keeps_main_from_going_on():
         forward(history, "dev")
 
 
-def test_a_fast_forward_that_was_cut_short_can_be_repeated():
+def test_a_fast_forward_that_was_interrupted_can_be_repeated():
     def check(history: History) -> None:
         assert (history.ids(), history.latest(), history.tags()) == ([1, 2, 3], 3, ["base", "ours"])
         assert check_table(history.handle, footers=False) == []
@@ -384,7 +384,7 @@ def _metadata(folder: Path) -> set[str]:
     return {str(path) for path in found if path.parent.name in ("schema", "snapshot", "tag") and path.name[0] != "."}
 
 
-def test_java_reads_our_branches_and_goes_on_from_them_as_we_do(oracle: Any, tmp_path: Any):
+def test_java_reads_our_branches_and_continues_from_them_as_we_do(oracle: Any, tmp_path: Any):
     ours, theirs = (case("tags_basic").copy_to(tmp_path / name) for name in ("ours", "theirs"))
     table, executor = load_table(str(ours), EnvConfig(str(ours))), LocalExecutor()
     tag = min(path.name for path in (ours / "tag").glob("tag-*")).removeprefix("tag-")

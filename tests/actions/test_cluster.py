@@ -133,7 +133,7 @@ def test_filters_read_fewer_files_of_the_same_rows(tmp_path: Path, oracle: JavaP
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_rows_of_a_file_lie_beside_each_other_on_the_curve(table: Table, order: str):
+def test_rows_of_a_file_are_neighbours_on_the_curve(table: Table, order: str):
     table.cluster(["s"], order=order, task_bytes=100_000)
 
     values = table.to_arrow(where="day = 'x'")["s"].to_pylist()
@@ -161,11 +161,11 @@ def test_columns_and_order_may_come_from_the_options_of_the_table():
 @pytest.mark.parametrize(
     ("columns", "order"), [(("a",), "order"), (("a", "b"), "zorder"), (("a", "b", "s", "n"), "zorder")]
 )
-def test_the_order_goes_by_the_number_of_columns(table: Table, columns: tuple[str, ...], order: str):
+def test_the_default_order_depends_on_the_number_of_columns(table: Table, columns: tuple[str, ...], order: str):
     assert table.cluster(columns, dry_run=True).order == order
 
 
-def test_new_files_have_the_size_that_is_asked_for(table: Table):
+def test_new_files_have_the_requested_size(table: Table):
     small = table.cluster(["a"], target_file_bytes=10_000).files_after
     large = table.cluster(["a"], target_file_bytes=10_000_000).files_after
 
@@ -194,7 +194,7 @@ def test_a_dry_run_says_what_the_real_one_does_and_writes_nothing(table: Table):
     assert planned.files_after == sum(report.files_after or 0 for report in planned.partitions)
 
 
-def test_partitions_that_a_limit_leaves_are_told(table: Table):
+def test_partitions_that_a_limit_leaves_are_reported(table: Table):
     sizes = [report.bytes_before for report in table.cluster(["a"], dry_run=True).partitions]
 
     result = table.cluster(["a"], max_bytes=max(sizes))
@@ -206,7 +206,7 @@ def test_partitions_that_a_limit_leaves_are_told(table: Table):
     assert "max_bytes" in (left.skipped or "")
 
 
-def test_only_the_partitions_that_are_asked_for_change(table: Table):
+def test_only_the_requested_partitions_change(table: Table):
     before = {file["file_path"] for file in table.files().to_pylist() if "y" in file["partition"]}
 
     result = table.cluster(["a"], where="day = 'x'")
@@ -216,7 +216,7 @@ def test_only_the_partitions_that_are_asked_for_change(table: Table):
     assert table.cluster(["a"], partition_idle_time="1 d").status == "noop"
 
 
-def test_what_is_done_stays_done_and_a_repeated_job_goes_on_where_it_stopped(table: Table):
+def test_what_is_done_stays_done_and_a_repeated_job_continues_where_it_stopped(table: Table):
     done = clustered(table, LocalExecutor(), commit_user="job", round_bytes=1)
     again = clustered(table, LocalExecutor(), commit_user="job", round_bytes=1)
 
@@ -288,7 +288,7 @@ def test_only_the_partition_whose_files_others_replaced_is_planned_again(table: 
     assert sound(table)
 
 
-def test_others_who_always_come_first_are_named(table: Table):
+def test_writers_that_always_come_first_are_named(table: Table):
     def others() -> None:
         open_table(table.path).cluster(["s"])
 
@@ -314,7 +314,7 @@ def test_rows_that_others_delete_meanwhile_stay_deleted(first: str):
     assert sound(table)
 
 
-def test_deleted_rows_go_with_their_vectors_in_the_same_commit(tmp_path: Path, oracle: JavaPaimon):
+def test_deleted_rows_are_removed_with_their_vectors_in_the_same_commit(tmp_path: Path, oracle: JavaPaimon):
     table = make(tmp_path, **{"deletion-vectors.enabled": "true"})
     table.delete("a < 300")
     before = in_order(table)
@@ -343,7 +343,7 @@ def test_deleted_rows_go_with_their_vectors_in_the_same_commit(tmp_path: Path, o
 # ── buckets ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_buckets_without_an_order_are_clustered_each_by_itself(tmp_path: Path, oracle: JavaPaimon):
+def test_buckets_without_an_order_are_clustered_separately(tmp_path: Path, oracle: JavaPaimon):
     table = make(tmp_path, **{"bucket": "2", "bucket-key": "n", "bucket-append-ordered": "false"})
     before = in_order(table)
     wanted = "a BETWEEN 100 AND 130"
@@ -408,7 +408,7 @@ def test_columns_without_an_order_are_refused():
 
 @pytest.mark.parametrize("memory_bytes", [1, 1_000, 30_000, 1 << 20])
 @pytest.mark.parametrize("kind", ["int64", "binary"])
-def test_rows_are_sorted_in_whatever_memory_there_is(kind: str, memory_bytes: int):
+def test_rows_are_sorted_in_any_amount_of_memory(kind: str, memory_bytes: int):
     chance = random.Random(memory_bytes)
     values = [chance.choice([0, 7, chance.randint(-99, 99), chance.randint(-(2**40), 2**40)]) for _ in range(500)]
     places = pa.array(values) if kind == "int64" else pa.array([str(value).encode() for value in values])

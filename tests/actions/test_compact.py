@@ -142,7 +142,7 @@ def test_a_dry_run_has_the_budget_and_the_order_of_the_real_one(catalog: Catalog
     assert (planned.status, planned.buckets_left, planned.rounds) == ("dry_run", 1, 1)
 
 
-def test_read_amplification_is_told_before_and_after(catalog: Catalog):
+def test_read_amplification_is_reported_before_and_after(catalog: Catalog):
     table = by_days(catalog, {"a": 3})
 
     planned, done = table.compact(full=True, dry_run=True), table.compact(full=True)
@@ -165,7 +165,7 @@ def test_rounds_commit_what_is_done(catalog: Catalog):
     assert identifiers == [*(identifier_of(Maker.JOB, part) for part in (1, 2)), BATCH_COMMIT_IDENTIFIER]
 
 
-def test_a_repeated_job_goes_on_where_it_was_stopped(catalog: Catalog):
+def test_a_repeated_job_continues_where_it_was_stopped(catalog: Catalog):
     table = by_days(catalog, {"a": 2, "b": 4})
 
     def stopped_in_the_second_round(number: int) -> None:
@@ -343,7 +343,7 @@ def test_long_values_are_compacted_in_little_memory(catalog: Catalog, texts: str
 
 
 @pytest.mark.parametrize(("parallelism", "tasks"), [(1, 1), (2, 4)])
-def test_a_bucket_is_split_where_tasks_run_side_by_side(
+def test_a_bucket_is_split_where_tasks_run_at_the_same_time(
     parallelism: int, tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(compaction_round, "PART_BYTES_MIN", 4_000)

@@ -64,7 +64,7 @@ def newest(table: Table) -> Snapshot:
     return found
 
 
-def test_few_manifests_tell_what_many_told(table: Table, oracle: JavaPaimon):
+def test_few_manifests_have_the_entries_of_many(table: Table, oracle: JavaPaimon):
     before, files = table.to_arrow().sort_by("k"), table.files().sort_by("file_path")
 
     result = table.compact_manifests()
@@ -104,7 +104,7 @@ def test_an_empty_table_has_nothing_to_rewrite(tmp_path: Path):
     assert make(tmp_path).compact_manifests().status == "noop"
 
 
-def test_a_dry_run_tells_what_comes_of_it_and_writes_nothing(table: Table):
+def test_a_dry_run_reports_the_result_and_writes_nothing(table: Table):
     stored = {path for path in Path(table.path).rglob("*") if path.is_file()}
 
     planned = table.compact_manifests(dry_run=True)

@@ -37,7 +37,7 @@ def several() -> History:
     return history
 
 
-def test_a_consumer_is_moved_and_holds_its_snapshots():
+def test_a_consumer_is_moved_and_keeps_its_snapshots():
     history = several()
 
     assert consumers(history.handle) == {"etl-1": 1, "etl-2": 2, "report": 3}
@@ -49,7 +49,7 @@ def test_a_consumer_is_moved_and_holds_its_snapshots():
     assert history.ids() == [2, 3]
 
 
-def test_a_consumer_without_a_snapshot_to_go_on_from_is_forgotten():
+def test_a_consumer_without_a_next_snapshot_is_deleted():
     history = several()
 
     assert [reset(history, "etl-1"), reset(history, "etl-1")] == ["removed", "noop"]
@@ -57,7 +57,7 @@ def test_a_consumer_without_a_snapshot_to_go_on_from_is_forgotten():
 
 
 @pytest.mark.parametrize("number", [0, 5, -1])
-def test_a_consumer_goes_on_from_what_there_is(number: int):
+def test_a_consumer_continues_from_an_existing_snapshot(number: int):
     with pytest.raises(NotFoundError, match="choose 1 to 4"):
         reset(several(), "etl-1", number)
 
@@ -117,7 +117,7 @@ def test_the_table_says_how_old_a_consumer_may_be():
 
 
 @pytest.mark.parametrize("stored", [b"", b"{", b"[]", b"{}", b'{"nextSnapshot": "soon"}', b'{"nextSnapshot": -1}'])
-def test_a_broken_consumer_stops_expiry_and_the_message_says_how_to_go_on(stored: bytes):
+def test_a_broken_consumer_stops_expiry_and_the_message_says_what_to_do(stored: bytes):
     history = several().write().write()
     path = history.handle.paths.consumer("broken")
     history.storage.overwrite(path, stored)
@@ -140,7 +140,7 @@ def test_a_broken_consumer_stops_expiry_and_the_message_says_how_to_go_on(stored
     ],
     ids=["reset", "clear", "expire"],
 )
-def test_what_was_forgotten_is_told_and_comes_back(forget: Callable[..., ConsumersResult], tmp_path: Path):
+def test_deleted_consumers_are_reported_and_restored(forget: Callable[..., ConsumersResult], tmp_path: Path):
     made = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema([pa.field("k", pa.int64())]))
     for number in range(3):
         made.write(pa.table({"k": [number]}))

@@ -45,7 +45,7 @@ def numbers(table: Table) -> list[int]:
         ("day = 'b'", set(range(0, 200, 2))),
     ],
 )
-def test_the_rows_that_match_are_gone(tmp_path: Path, oracle: JavaPaimon, where: Any, gone: set[int]):
+def test_the_rows_that_match_are_deleted(tmp_path: Path, oracle: JavaPaimon, where: Any, gone: set[int]):
     table = make(tmp_path)
     files = sorted(table.files()["file_path"].to_pylist())
 

@@ -166,14 +166,14 @@ def _unneeded(world: World) -> set[str]:
     [(kind, *pair) for kind, pairs in PAIRS_OF_WORLDS.items() for pair in pairs],
     ids=lambda name: name,
 )
-def test_what_both_spare_for_each_other_goes(kind: str, one: str, other: str) -> None:
+def test_files_that_both_keep_for_each_other_are_deleted(kind: str, one: str, other: str) -> None:
     calls, left = _run(one, other, None, kind)
     assert left == set()
     for at in range(1, calls, max(1, calls // _PAUSES)):
         assert _run(one, other, at, kind)[1] == set(), f"held up before call {at} of {calls}"
 
 
-def test_what_an_action_that_ends_with_an_error_has_left_goes_with_the_next_deletion() -> None:
+def test_files_that_a_failed_action_left_are_deleted_by_the_next_deletion() -> None:
     files, now_ms = _before()
     finished = 0
     for at in range(500, 580, 10):
@@ -194,7 +194,7 @@ def test_what_an_action_that_ends_with_an_error_has_left_goes_with_the_next_dele
 
 
 @pytest.mark.parametrize("at", range(3, 80, 12))
-def test_what_an_expiry_takes_for_a_tag_that_went_meanwhile_comes_back_with_it(at: int) -> None:
+def test_files_of_a_tag_that_was_deleted_during_an_expiry_are_restored_with_it(at: int) -> None:
     files, now_ms = _before()
     world, other = World(now_ms=now_ms), World(now_ms=now_ms)
     world.inner.load(files)

@@ -77,7 +77,7 @@ def assert_whole(history: History, *, may_have_a_gap: bool = False) -> None:
 
 
 @pytest.mark.parametrize("name", DEEDS)
-def test_a_dry_run_tells_what_the_run_then_does_and_why(name: str) -> None:
+def test_a_dry_run_reports_what_the_run_then_does_and_why(name: str) -> None:
     history, deed = busy(EventStorage()), DEEDS[name]
     before = everything(history)
 
@@ -99,7 +99,7 @@ def test_a_dry_run_tells_what_the_run_then_does_and_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEEDS)
-def test_files_go_after_everything_from_which_readers_find_them(name: str) -> None:
+def test_files_are_deleted_after_everything_that_leads_readers_to_them(name: str) -> None:
     storage = EventStorage()
     history = busy(storage)
     events: list[Event] = []
@@ -116,7 +116,7 @@ def test_files_go_after_everything_from_which_readers_find_them(name: str) -> No
 
 
 @pytest.mark.parametrize("name", DEEDS)
-def test_killed_anywhere_it_leaves_a_whole_table_and_the_next_run_finishes(name: str) -> None:
+def test_killed_anywhere_it_leaves_a_complete_table_and_the_next_run_finishes(name: str) -> None:
     aim = busy(EventStorage())
     DEEDS[name].act(aim, False)
     number, ended = 0, False
@@ -145,7 +145,7 @@ def test_killed_anywhere_it_leaves_a_whole_table_and_the_next_run_finishes(name:
 
 
 @pytest.mark.parametrize("name", DEEDS)
-def test_what_something_unreadable_may_need_stays_and_is_told(name: str) -> None:
+def test_what_something_unreadable_may_need_stays_and_is_reported(name: str) -> None:
     history = busy(EventStorage())
     held = history.names()
     spare = history.on("spare")
@@ -162,7 +162,7 @@ def test_what_something_unreadable_may_need_stays_and_is_told(name: str) -> None
 
 
 @pytest.mark.parametrize("name", [name for name in DEEDS if name != "fast_forward"])
-def test_what_nobody_understands_keeps_what_it_may_need_and_is_told(name: str) -> None:
+def test_an_unreadable_root_keeps_what_it_may_need_and_is_reported(name: str) -> None:
     history = busy(EventStorage())
     held = history.names()
     history.storage.overwrite(history.on("spare").paths.tag("base"), b"{")
@@ -177,7 +177,7 @@ def test_what_nobody_understands_keeps_what_it_may_need_and_is_told(name: str) -
     assert history.names() == held
 
 
-def test_nothing_is_forwarded_over_what_nobody_understands() -> None:
+def test_nothing_is_forwarded_over_an_unreadable_root() -> None:
     history = busy(EventStorage())
     history.storage.overwrite(history.handle.paths.tag("mid"), b"{")
 
@@ -185,7 +185,7 @@ def test_nothing_is_forwarded_over_what_nobody_understands() -> None:
         DEEDS["fast_forward"].act(history, False)
 
 
-def test_a_rollback_leads_out_of_a_latest_snapshot_that_nobody_understands() -> None:
+def test_a_rollback_works_from_an_unreadable_latest_snapshot() -> None:
     history = History().write("a").compact("b").write("c").write("d")
     history.storage.overwrite(history.handle.paths.snapshot(4), b"{")
 
@@ -201,7 +201,7 @@ def test_a_rollback_leads_out_of_a_latest_snapshot_that_nobody_understands() -> 
     history.assert_exact()
 
 
-def test_a_branch_with_a_snapshot_that_nobody_understands_can_be_deleted() -> None:
+def test_a_branch_with_an_unreadable_snapshot_can_be_deleted() -> None:
     history = busy(EventStorage())
     history.storage.overwrite(history.on("dev").paths.snapshot(history.ids("dev")[-1]), b"{")
 

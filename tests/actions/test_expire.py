@@ -54,7 +54,7 @@ def _choices() -> list[Any]:
 
 
 @pytest.mark.parametrize("cells", _choices())
-def test_which_snapshots_go(cells: list[str]) -> None:
+def test_which_snapshots_are_deleted(cells: list[str]) -> None:
     ids, most, least, older, limit, consumers, expired = cells
     retention = Retention(None if most == "-" else int(most), int(least), int(older) * HOUR_MS, int(limit))
     readers = {f"reader-{number}": next_id for number, next_id in enumerate(_numbers(consumers))}
@@ -102,7 +102,7 @@ def test_an_empty_table_has_nothing_to_expire() -> None:
     assert History().expire(retain_max=1).status == "noop"
 
 
-def test_removed_files_go_and_live_ones_stay() -> None:
+def test_removed_files_are_deleted_and_live_ones_stay() -> None:
     history = History().write("a").write("b").compact("c").write("d")
 
     result = history.expire(retain_max=1)
@@ -124,7 +124,7 @@ def test_a_file_that_only_moved_up_stays() -> None:
     history.assert_exact()
 
 
-def test_a_dry_run_changes_nothing_and_tells_the_same() -> None:
+def test_a_dry_run_changes_nothing_and_reports_the_same() -> None:
     history = History().write("a").write("b").compact("c").write("d")
     before = {info.path: history.storage.read(info.path) for info in history.storage.walk(ROOT)}
 
@@ -198,7 +198,7 @@ def _break_tag(history: History) -> None:
         history.storage.overwrite(path, b"no Avro")
 
 
-def test_what_a_broken_tag_may_need_stays_and_the_rest_goes() -> None:
+def test_what_a_broken_tag_may_need_stays_and_the_rest_is_deleted() -> None:
     history = History().write("a")
     history.tag("broken")
     history.compact("b").write("c").compact("d").write("e")
@@ -235,7 +235,7 @@ def test_the_newest_snapshot_that_can_be_read_stays() -> None:
     assert history.ids() == [3, 4, 5]
 
 
-def test_where_no_snapshot_can_be_read_expiry_goes_on_and_deletes_nothing() -> None:
+def test_where_no_snapshot_can_be_read_expiry_continues_and_deletes_nothing() -> None:
     history = History().write("a").compact("b").write("c")
     for number in (1, 2, 3):
         _break_list(history, number)
@@ -306,7 +306,7 @@ def test_a_rollback_while_the_latest_hint_is_mended_leaves_no_stale_one() -> Non
     assert check_table(history.handle, footers=False) == []
 
 
-def test_a_broken_tag_file_keeps_all_files_and_expiry_goes_on() -> None:
+def test_a_broken_tag_file_keeps_all_files_and_expiry_continues() -> None:
     history = History().write("a").compact("b").write("c")
     history.tag("sound", snapshot=1)
     history.storage.overwrite(history.handle.paths.tag("broken"), b"{")
@@ -329,7 +329,7 @@ def test_a_broken_tag_file_keeps_all_files_and_expiry_goes_on() -> None:
 @pytest.mark.parametrize(
     ("broken", "expired"), [(1, (1, 2, 3, 4)), (3, (1, 2, 3, 4)), (5, (1, 2, 3, 4)), (6, (1, 2, 3))]
 )
-def test_a_broken_snapshot_file_keeps_what_it_may_need_and_expiry_goes_on(
+def test_a_broken_snapshot_file_keeps_what_it_may_need_and_expiry_continues(
     broken: int, expired: tuple[int, ...]
 ) -> None:
     history = History().write("a").compact("b").write("c").compact("d").write("e").write("f")
@@ -347,7 +347,7 @@ def test_a_broken_snapshot_file_keeps_what_it_may_need_and_expiry_goes_on(
     assert history.names() == (held - {"c"} if broken == 1 else held)
 
 
-def test_a_changelog_that_nobody_understands_keeps_what_it_may_need_and_expiry_goes_on() -> None:
+def test_an_unreadable_changelog_keeps_what_it_may_need_and_expiry_continues() -> None:
     options = {"changelog.num-retained.min": "6", "changelog-producer": "input", "snapshot.num-retained.min": "1"}
     history = History(options).write("a").write("b").compact("c").write("d")
     history.expire(retain_max=1)
@@ -433,7 +433,7 @@ def _busy_history(storage: EventStorage) -> History:
     return history.compact("c").write("d").compact("e").write("f")
 
 
-def test_a_crash_anywhere_leaves_whole_snapshots() -> None:
+def test_a_crash_anywhere_leaves_complete_snapshots() -> None:
     number = 0
     while True:
         storage = EventStorage()
@@ -516,7 +516,7 @@ def _files(folder: Any) -> set[str]:
     return {str(path) for path in found if not path.name.startswith(".")}
 
 
-def test_empty_bucket_directories_go_where_asked_for(tmp_path: Any) -> None:
+def test_empty_bucket_directories_are_deleted_if_an_option_says_so(tmp_path: Any) -> None:
     path = f"{tmp_path}/t"
     history = History({"snapshot.clean-empty-directories": "true"}, storage=storage_for(path, {}), root=path)
     history.write("a").overwrite().write().overwrite()

@@ -47,7 +47,7 @@ def _numbers(text: str) -> list[int]:
 @pytest.mark.parametrize(
     "cells", [pytest.param(line[38:].split(), id=line[:38].strip()) for line in CHOICES.strip().splitlines()[1:]]
 )
-def test_which_changelogs_go(cells: list[str]) -> None:
+def test_which_changelogs_are_deleted(cells: list[str]) -> None:
     ids, latest, most, least, older, limit, consumers, expired = cells
     retention = Retention(None if most == "-" else int(most), int(least), int(older) * HOUR_MS, int(limit))
     times = {number: number * HOUR_MS for number in _numbers(ids)}
@@ -59,7 +59,7 @@ def test_which_changelogs_go(cells: list[str]) -> None:
     assert choice.expired == tuple(_numbers(expired))
 
 
-def test_a_changelog_holds_what_its_snapshot_held() -> None:
+def test_a_changelog_has_what_its_snapshot_had() -> None:
     history = History(LONG).write("a").write("b").write("c")
     before = history.storage.read(f"{ROOT}/snapshot/snapshot-1")
 
@@ -72,7 +72,7 @@ def test_a_changelog_holds_what_its_snapshot_held() -> None:
     history.assert_exact()
 
 
-def test_without_changelog_files_the_written_files_are_kept_and_compacted_ones_go() -> None:
+def test_without_changelog_files_the_written_files_are_kept_and_compacted_ones_are_deleted() -> None:
     history = History(LONG).write("a").write("b").compact("c").write("d").compact("e").write("f")
 
     result = history.expire(retain_max=1)
@@ -82,7 +82,7 @@ def test_without_changelog_files_the_written_files_are_kept_and_compacted_ones_g
     history.assert_exact()
 
 
-def test_with_changelog_files_these_are_kept_and_data_goes() -> None:
+def test_with_changelog_files_these_are_kept_and_data_is_deleted() -> None:
     history = History(INPUT).write("a").write("b").compact("c").write("d")
 
     history.expire(retain_max=1)
@@ -92,7 +92,7 @@ def test_with_changelog_files_these_are_kept_and_data_goes() -> None:
 
 
 @pytest.mark.parametrize("options", [LONG, INPUT], ids=["none", "input"])
-def test_changelogs_go_with_what_only_they_kept(options: dict[str, str]) -> None:
+def test_changelogs_are_deleted_with_what_only_they_kept(options: dict[str, str]) -> None:
     history = History(options).write("a").write("b").compact("c").write("d").compact("e").write("f")
     history.expire(retain_max=1)
 
@@ -110,7 +110,7 @@ def test_changelogs_go_with_what_only_they_kept(options: dict[str, str]) -> None
     history.assert_exact()
 
 
-def test_expiring_snapshots_expires_changelogs_too_and_never_writes_those_that_would_go() -> None:
+def test_expiring_snapshots_expires_changelogs_too_and_never_writes_those_that_would_be_deleted() -> None:
     storage = EventStorage()
     history = History(SHORTER, storage=storage)
     for number in range(9):
@@ -156,7 +156,7 @@ def test_a_table_without_changelogs_has_none_to_expire() -> None:
     assert History().write().write().expire_changelogs(delete_all=True).status == "noop"
 
 
-def test_once_options_keep_no_changelogs_all_of_them_may_go_and_leave_nothing() -> None:
+def test_once_options_keep_no_changelogs_all_of_them_may_be_deleted_and_leave_nothing() -> None:
     history = History(LONG).write("a").write("b").compact("c").write("d").write("e")
     history.expire(retain_max=3)
     history.set_options({"changelog.num-retained.min": "1"})
@@ -266,7 +266,7 @@ def test_fast_forward_takes_over_the_branchs_changelogs() -> None:
 # ── what is broken, and who acts meanwhile ──────────────────────────────────────────────────────
 
 
-def test_a_broken_changelog_keeps_what_it_may_need_and_goes_with_others() -> None:
+def test_a_broken_changelog_keeps_what_it_may_need_and_is_deleted_with_others() -> None:
     history = History(LONG).write("a").compact("b").write("c").write("d")
     history.expire(retain_max=2)
     history.storage.overwrite(f"{ROOT}/changelog/changelog-1", b"{")
@@ -292,7 +292,7 @@ def test_a_broken_changelog_keeps_what_it_may_need_and_goes_with_others() -> Non
     history.assert_exact()
 
 
-def test_verify_tells_a_changelog_without_its_files() -> None:
+def test_verify_reports_a_changelog_without_its_files() -> None:
     history = History(LONG).write("a").compact("b").write("c")
     history.expire(retain_max=1)
     history.storage.delete([history.path("a.orc")])
@@ -302,7 +302,7 @@ def test_verify_tells_a_changelog_without_its_files() -> None:
     ]
 
 
-def test_an_expired_snapshot_is_told_from_one_that_never_was() -> None:
+def test_an_expired_snapshot_is_distinguished_from_one_that_never_existed() -> None:
     history = History(LONG).write().write().write()
     history.expire(retain_max=1)
 
@@ -333,7 +333,7 @@ def _busy_history(storage: EventStorage, options: dict[str, str]) -> History:
 
 
 @pytest.mark.parametrize("producer", ["none", "input"])
-def test_a_crash_anywhere_leaves_whole_snapshots_and_changelogs(producer: str) -> None:
+def test_a_crash_anywhere_leaves_complete_snapshots_and_changelogs(producer: str) -> None:
     number = 0
     while True:
         storage = EventStorage()

@@ -55,7 +55,7 @@ def copied(history: History) -> History:
     return found
 
 
-def test_all_that_may_go_goes_though_it_is_more_than_java_takes_at_once() -> None:
+def test_all_that_may_expire_expires_though_it_is_more_than_java_deletes_at_once() -> None:
     history = of_length(70)
 
     done = history.expire(retain_max=2)
@@ -79,7 +79,7 @@ def test_a_limit_is_that_of_the_caller_or_of_the_table_and_says_what_is_left() -
 
 
 @pytest.mark.usefixtures("small_rounds")
-def test_a_limit_holds_for_all_rounds_together() -> None:
+def test_a_limit_applies_to_all_rounds_together() -> None:
     history = of_length(12)
 
     done = history.expire(retain_max=1, limit=7)
@@ -103,7 +103,7 @@ def test_no_round_begins_after_the_time_is_over() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"limit": 0}, {"max_seconds": 0}, {"max_seconds": float("nan")}])
-def test_limits_that_let_nothing_go_are_refused(fields: dict[str, Any]) -> None:
+def test_limits_that_let_nothing_expire_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         of_length(3).expire(**fields)
 
@@ -120,7 +120,7 @@ def test_what_a_consumer_still_reads_remains() -> None:
 
 
 @pytest.mark.usefixtures("small_rounds")
-def test_progress_is_told_after_every_round() -> None:
+def test_progress_is_reported_after_every_round() -> None:
     told: list[Progress] = []
     history = of_length(8)
 
@@ -213,7 +213,7 @@ def test_a_kill_between_or_inside_rounds_loses_nothing_and_the_next_run_finishes
 
 
 @pytest.mark.usefixtures("small_rounds")
-def test_what_several_rounds_moved_aside_comes_back_in_the_order_that_is_told() -> None:
+def test_what_several_rounds_moved_aside_is_restored_in_the_reported_order() -> None:
     history = of_length(10)
     before = history.stored()
 
@@ -241,7 +241,7 @@ class Failing(MemoryStorage):
 
 
 @pytest.mark.usefixtures("small_rounds")
-def test_a_failure_after_the_first_round_tells_what_was_done() -> None:
+def test_a_failure_after_the_first_round_reports_what_was_done() -> None:
     storage = Failing()
     history = of_length(12, storage)
     storage.left = 2
@@ -256,7 +256,7 @@ def test_a_failure_after_the_first_round_tells_what_was_done() -> None:
 
 
 @pytest.mark.usefixtures("small_rounds")
-def test_the_newest_readable_snapshot_stays_whatever_round_it_would_go_in() -> None:
+def test_the_newest_readable_snapshot_stays_in_whichever_round_it_would_expire() -> None:
     history = of_length(10)
     for number in (8, 9, 10):
         snapshot = history.handle.paths.snapshot(number)
@@ -287,7 +287,7 @@ def test_rounds_read_about_as_much_for_each_snapshot_however_many_there_are(monk
 
 @pytest.mark.usefixtures("small_rounds")
 @pytest.mark.parametrize("producer", ["none", "input"])
-def test_changelogs_go_in_rounds_too(producer: str) -> None:
+def test_changelogs_expire_in_rounds_too(producer: str) -> None:
     options = {**KEEP_ONE, "changelog-producer": producer, "changelog.time-retained": "100 d"}
     options |= {"changelog.num-retained.max": "100"}
     history = of_length(14, **{**options, "snapshot.num-retained.max": "1"})

@@ -43,7 +43,7 @@ def only_in_its_tag(options: dict[str, str] | None = None, storage: Any = None) 
     return history
 
 
-def test_a_tag_goes_when_its_time_is_over():
+def test_a_tag_is_deleted_when_it_expires():
     history = only_in_its_tag()
     assert expire(history).status == "noop"
     history.now_ms += DAY_MS
@@ -67,7 +67,7 @@ def test_a_table_may_leave_retentions_alone():
     assert expire(history).expired == {}
 
 
-def test_older_ones_go_by_the_time_of_their_making_or_of_their_file():
+def test_older_ones_are_deleted_by_the_time_of_their_creation_or_of_their_file():
     history = only_in_its_tag()
     made = history.storage.stat(history.handle.paths.tag("stays")).modified_ms
 
@@ -91,7 +91,7 @@ def test_tags_of_branches_stay_and_are_named():
     assert history.tags() == ["stays", "t"]
 
 
-def test_several_tags_on_one_snapshot_go_with_their_files_once():
+def test_several_tags_on_one_snapshot_are_deleted_with_their_files_once():
     history = History().write("a")
     history.tag("one", time_retained=DAY_MS)
     history.tag("two", time_retained=DAY_MS)
@@ -106,7 +106,7 @@ def test_several_tags_on_one_snapshot_go_with_their_files_once():
     history.assert_exact()
 
 
-def test_a_crash_anywhere_while_tags_expire_leaves_whole_snapshots():
+def test_a_crash_anywhere_while_tags_expire_leaves_complete_snapshots():
     for number in range(100):
         storage = EventStorage()
         history = only_in_its_tag(storage=storage)
@@ -159,7 +159,7 @@ def test_automatic_tags_are_kept_for_the_default_time():
     assert read_tag(history.handle, "1969-12-31").time_retained is not None
 
 
-def test_of_too_many_automatic_tags_the_oldest_go():
+def test_of_too_many_automatic_tags_the_oldest_are_deleted():
     history = days(History({**DAILY, "tag.num-retained-max": "2"}), 10)
     history.tag("mine")
     days(history, 24).compact("c")
@@ -177,7 +177,7 @@ def test_of_too_many_automatic_tags_the_oldest_go():
     history.assert_exact()
 
 
-def test_files_of_dropped_tags_go():
+def test_files_of_dropped_tags_are_deleted():
     history = days(History({**DAILY, "tag.num-retained-max": "1"}), 10)
     due(history)
     history.now_ms = 23 * HOUR_MS
@@ -191,7 +191,7 @@ def test_files_of_dropped_tags_go():
     history.assert_exact()
 
 
-def test_numbers_are_names_of_automatic_tags_where_the_format_asks_for_them():
+def test_numbers_are_names_of_automatic_tags_where_the_format_requires_them():
     history = days(History({**DAILY, "tag.period-formatter": "without_dashes"}), 10)
 
     assert due(history).created == {"19691231": 1}
@@ -221,11 +221,11 @@ def test_a_customized_batch_tag_is_checked_as_any_name(name: str, why: str):
     assert history.tags() == []
 
 
-def test_a_table_that_asks_for_none_gets_none():
+def test_a_table_without_the_option_gets_none():
     assert due(days(History(), 10, 30)).to_dict()["status"] == "noop"
 
 
-def test_success_files_come_and_go_with_their_tags():
+def test_success_files_are_made_and_deleted_with_their_tags():
     history = days(History({**DAILY, "tag.create-success-file": "true"}), 10)
     due(history)
     path = history.handle.paths.tag_success("1969-12-31")
@@ -252,7 +252,7 @@ def test_a_due_tag_whose_snapshot_expires_meanwhile_is_taken_back():
 # ── tags stand in for snapshots ─────────────────────────────────────────────────────────────────
 
 
-def test_time_travel_falls_back_to_tags_when_snapshots_are_gone():
+def test_time_travel_falls_back_to_tags_when_snapshots_have_expired():
     history = days(History(DAILY), 10, 24, 49)
     due(history)
     history.expire(retain_max=1)

@@ -13,7 +13,7 @@ from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 
 
-def test_files_of_a_main_with_a_newer_schema_go_when_it_is_fast_forwarded(tmp_path: Path) -> None:
+def test_files_of_a_main_with_a_newer_schema_are_deleted_when_it_is_fast_forwarded(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
     catalog = Catalog(str(tmp_path))
     table = catalog.create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "1"})

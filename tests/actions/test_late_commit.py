@@ -103,7 +103,7 @@ def test_a_job_that_died_after_a_late_commit_commits_when_it_is_repeated() -> No
 
 
 @pytest.mark.parametrize("others_go_on", [False, True])
-def test_a_commit_beside_a_rollback_follows_what_is_there_now(others_go_on: bool) -> None:
+def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: bool) -> None:
     store = EventStorage()
     history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a").write("b")
 

@@ -15,7 +15,7 @@ STEPS = 60
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_store_holds_exactly_what_is_needed(seed: int) -> None:
+def test_the_store_contains_exactly_what_is_needed(seed: int) -> None:
     life = RandomLife(seed)
     for _ in range(STEPS):
         try:

@@ -79,7 +79,7 @@ def test_appends_of_both_sides_come_together_and_once(tmp_path: Path, oracle: Ja
     oracle.assert_sound(pair.main.path)
 
 
-def test_a_branch_that_goes_on_is_merged_again_from_where_it_was(tmp_path: Path) -> None:
+def test_a_branch_that_continues_is_merged_again_from_where_it_was(tmp_path: Path) -> None:
     pair = Pair(tmp_path, **{"snapshot.num-retained.min": 1})
     pair.write(3, to="dev")
     pair.main.merge_branch("dev")
@@ -233,7 +233,7 @@ def test_a_repeated_job_merges_once(tmp_path: Path) -> None:
     assert pair.keys() == [1, 2, 3]
 
 
-def test_an_empty_branch_with_a_history_of_its_own_is_merged_whole(tmp_path: Path) -> None:
+def test_an_empty_branch_with_a_history_of_its_own_is_merged_completely(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     pair.main.create_branch("own")
     own = pair.catalog.table("db.t$branch_own")
@@ -257,7 +257,7 @@ def test_main_can_be_merged_into_a_branch(tmp_path: Path) -> None:
     assert pair.keys() == [1, 2, 4]
 
 
-def test_nobody_guesses_what_both_had(tmp_path: Path) -> None:
+def test_the_common_past_is_not_guessed(tmp_path: Path) -> None:
     pair = Pair(tmp_path, **{"snapshot.num-retained.min": 1})
     pair.write(3, to="dev")
     pair.write(4)
@@ -268,7 +268,7 @@ def test_nobody_guesses_what_both_had(tmp_path: Path) -> None:
         pair.main.merge_branch("dev")
 
 
-def test_schemas_that_went_different_ways_are_refused(tmp_path: Path) -> None:
+def test_schemas_that_changed_in_different_ways_are_refused(tmp_path: Path) -> None:
     from paimon_engine import AddColumn
 
     pair = Pair(tmp_path)

@@ -140,7 +140,7 @@ def named(history: History) -> set[str]:
 # ── what goes ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_nothing_names_goes_and_everything_else_stays(history: History) -> None:
+def test_what_nothing_names_is_deleted_and_everything_else_stays(history: History) -> None:
     history.tag("keep", 1)
     history.branch("dev", "keep")
     history.write("d", branch="dev")
@@ -249,7 +249,7 @@ def _broken_changelog(history: History) -> None:
         (_broken_changelog, "changelog-1"),
     ],
 )
-def test_nothing_goes_where_something_cannot_be_read(
+def test_nothing_is_deleted_where_something_cannot_be_read(
     history: History, damage: Callable[[History], None], why: str
 ) -> None:
     history.tag("keep", 3)
@@ -265,7 +265,7 @@ def test_nothing_goes_where_something_cannot_be_read(
 
 
 @pytest.mark.parametrize("kind", ["read", "list"])
-def test_only_orphans_go_when_a_snapshot_vanishes_while_it_is_looked_at(history: History, kind: str) -> None:
+def test_only_orphans_are_deleted_when_a_snapshot_vanishes_while_it_is_read(history: History, kind: str) -> None:
     storage, paths = history.storage, history.handle.paths
     assert isinstance(storage, Hooked)
     dead = litter(history)
@@ -293,7 +293,7 @@ def test_what_a_tag_and_a_commit_made_meanwhile_need_stays(history: History) -> 
     assert check_table(history.handle, footers=False) == []
 
 
-def test_a_file_that_cannot_be_deleted_is_told_and_the_next_run_takes_it(history: History) -> None:
+def test_a_file_that_cannot_be_deleted_is_reported_and_the_next_run_deletes_it(history: History) -> None:
     storage = history.storage
     assert isinstance(storage, Hooked)
     storage.refused = {history.path("data-dead-0.orc")}
@@ -313,7 +313,7 @@ def test_a_time_to_come_is_refused(history: History) -> None:
         remove(history, age_ms=-1)
 
 
-def test_files_in_places_that_are_not_looked_at_are_refused() -> None:
+def test_files_in_directories_that_are_not_searched_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="index-file-in-data-file-dir"):
         remove(History({"index-file-in-data-file-dir": "true"}))
 
@@ -358,7 +358,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_files_that_a_quarantine_holds_too_are_named_with_a_remedy(history: History, dry_run: bool) -> None:
+def test_files_that_are_also_in_a_quarantine_are_named_with_a_remedy(history: History, dry_run: bool) -> None:
     dead = sorted(litter(history))
     aside = remove(history, quarantine=True)
     for path in dead[:2]:  # as a restore leaves them that died between copy and deletion

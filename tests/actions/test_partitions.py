@@ -118,7 +118,7 @@ def test_java_reads_what_is_left_and_drops_the_same(table: Table, oracle: JavaPa
 # ── expire ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_partitions_expire_by_their_values_and_what_stands_for_no_time_is_told(tmp_path: Path) -> None:
+def test_partitions_expire_by_their_values_and_what_is_not_a_time_is_reported(tmp_path: Path) -> None:
     table = make(tmp_path, partition__expiration_time="2 d", partition__timestamp_pattern="$day $hour:00:00")
     now = datetime.now(UTC)
     recent = f"{now - timedelta(days=1):%Y-%m-%d}"
@@ -246,13 +246,13 @@ def test_expiry_without_an_age_partitions_or_a_known_strategy_is_refused(table: 
         ("202401", "yyyyMM", None),
     ],
 )
-def test_texts_stand_for_times_as_in_java(text: str, formatter: str | None, expected: datetime | None) -> None:
+def test_texts_are_read_as_times_as_in_java(text: str, formatter: str | None, expected: datetime | None) -> None:
     columns = RowType((DataField(0, "p", from_arrow(pa.string())),))
 
     assert partition_time(columns, [text], pattern=None, formatter=formatter) == expected
 
 
-def test_a_pattern_names_columns_by_their_whole_names() -> None:
+def test_a_pattern_names_columns_by_their_complete_names() -> None:
     columns = RowType(
         (
             DataField(0, "d", from_arrow(pa.string())),
@@ -359,7 +359,9 @@ def reporting(root: Path, url: str, ways: str = "success-file,http-report") -> T
         "http://",
     ],
 )
-def test_a_table_cannot_have_reports_posted_where_nobody_allows_it(tmp_path: Path, listener: str, allowed: str) -> None:
+def test_a_table_cannot_have_reports_posted_where_it_is_not_allowed(
+    tmp_path: Path, listener: str, allowed: str
+) -> None:
     path = reporting(tmp_path, listener).path
     port = listener.split(":")[2].partition("/")[0]
     table = open_table(path, storage_options={"report-urls.allowed": allowed.format(port=port)})
@@ -393,7 +395,7 @@ def test_a_table_cannot_have_reports_posted_where_nobody_allows_it(tmp_path: Pat
         ("file:///h/a", False),
     ],
 )
-def test_what_lies_below_an_allowed_address(url: str, allowed: bool) -> None:
+def test_what_is_below_an_allowed_address(url: str, allowed: bool) -> None:
     assert is_allowed(url, ["http://h/a"]) is allowed
 
 
@@ -405,7 +407,7 @@ def test_a_server_that_leads_on_to_another_is_not_followed(tmp_path: Path, liste
     assert len(Listener.told) == 1
 
 
-def test_a_server_is_told_of_partitions_as_java_tells_it(tmp_path: Path, listener: str) -> None:
+def test_a_server_gets_the_report_of_partitions_that_java_sends(tmp_path: Path, listener: str) -> None:
     table = reporting(tmp_path, listener)
     Listener.answers = [(503, "busy")]
     mark = {"day": "2024-01-01", "hour": 1}
@@ -429,7 +431,7 @@ def test_a_server_is_told_of_partitions_as_java_tells_it(tmp_path: Path, listene
         ((403, "{}"), "status 403"),
     ],
 )
-def test_a_server_that_does_not_take_it_fails_the_mark_and_no_secret_is_told(
+def test_a_server_that_does_not_take_it_fails_the_mark_and_no_secret_is_shown(
     tmp_path: Path, listener: str, answer: tuple[int, str], why: str
 ) -> None:
     Listener.answers = [answer]
@@ -462,7 +464,7 @@ def test_a_report_needs_an_address(tmp_path: Path) -> None:
             reporting(tmp_path / str(number), url, "http-report").mark_partition_done({"day": "2024-01-01", "hour": 1})
 
 
-def test_a_mark_needs_the_whole_partition_and_a_way_that_is_known(table: Table, tmp_path: Path) -> None:
+def test_a_mark_needs_the_complete_partition_and_a_way_that_is_known(table: Table, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="needs a value for hour"):
         table.mark_partition_done({"day": "2024-01-01"})
     other = make(tmp_path / "other", partition__mark_done_action="success-file,done-partition")

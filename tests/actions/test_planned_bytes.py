@@ -53,7 +53,7 @@ def test_a_compaction_rewrites_what_was_planned(tmp_path: Path, fields: dict):
     assert planned_bytes(job(table, "compact", **fields)) == 0
 
 
-def test_postponed_rows_count_with_all_that_they_may_meet(tmp_path: Path):
+def test_postponed_rows_count_with_all_that_they_may_be_merged_with(tmp_path: Path):
     table = table_of(tmp_path, keys=True, bucket="-2")
 
     assert planned_bytes(job(table, "compact")) == bytes_of(table) > 0

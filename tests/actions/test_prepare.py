@@ -125,7 +125,7 @@ def test_a_commit_is_found_after_others_have_worked_on(table: Table, by: str):
     assert keys_of(table) == [0, 1, 5]
 
 
-def test_messages_whose_files_went_with_an_expiry_are_refused(table: Table):
+def test_messages_whose_files_an_expiry_deleted_are_refused(table: Table):
     messages = table.prepare_write(rows(1, 2, 3, 4))
     table.commit(messages, commit_user="run")
     table.write(rows(5, 6, 7, 8))
@@ -189,7 +189,7 @@ def test_postponed_rows_can_be_prepared(catalog: Catalog):
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["in order", "the other way round"])
-def test_of_rows_of_one_key_those_of_the_higher_order_win(catalog: Catalog, turned: bool):
+def test_of_rows_of_one_key_those_of_the_higher_order_count(catalog: Catalog, turned: bool):
     table = make(catalog)
     made = [table.prepare_write(rows(1, v=text), order=number) for number, text in enumerate("abc")]
     messages = [message for part in (made[::-1] if turned else made) for message in part]
@@ -204,7 +204,7 @@ def test_of_rows_of_one_key_those_of_the_higher_order_win(catalog: Catalog, turn
 
 
 @pytest.mark.java
-def test_java_lets_the_higher_order_win_too(catalog: Catalog, oracle):
+def test_in_java_the_higher_order_counts_too(catalog: Catalog, oracle):
     table = make(catalog)
     made = [table.prepare_write(rows(1, v=text), order=number) for number, text in enumerate("abc")]
     table.commit([message for part in made[::-1] for message in part], commit_user="run")
@@ -221,7 +221,7 @@ def test_rows_of_one_key_have_the_same_numbers_without_an_order(catalog: Catalog
     assert one[0].new_files[0].max_sequence_number == two[0].new_files[0].max_sequence_number
 
 
-def test_a_sequence_field_decides_whatever_the_order(catalog: Catalog):
+def test_a_sequence_field_decides_in_any_order(catalog: Catalog):
     columns = {"k": "BIGINT NOT NULL", "v": "STRING", "at": "INT"}
     options = {"bucket": "1", "sequence.field": "at"}
     table = catalog.create_table("db.s", schema=columns, primary_keys=["k"], options=options)
@@ -303,7 +303,7 @@ def test_an_abort_after_the_commit_deletes_nothing(table: Table, later: str):
     assert table.verify(depth="rows").problems == ()
 
 
-def test_an_abort_beside_a_commit_that_has_checked_its_files(table: Table, monkeypatch: pytest.MonkeyPatch):
+def test_an_abort_during_a_commit_that_has_checked_its_files(table: Table, monkeypatch: pytest.MonkeyPatch):
     """The commit is about to publish while the abort runs: the fence takes its place, and it is refused."""
     from paimon_engine.table.commit import commit as commits
     from paimon_engine.table.commit.publish import publish

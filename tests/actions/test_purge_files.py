@@ -78,7 +78,7 @@ def test_what_is_to_be_kept_stays_with_its_files(
     history.assert_exact()
 
 
-def test_a_tag_that_a_kept_branch_was_made_from_cannot_go(history: History) -> None:
+def test_a_tag_that_a_kept_branch_was_made_from_cannot_be_deleted(history: History) -> None:
     before = everything(history)
 
     with pytest.raises(InvalidArgumentError, match="branch 'dev' was made from tag 'keep'"):
@@ -86,7 +86,7 @@ def test_a_tag_that_a_kept_branch_was_made_from_cannot_go(history: History) -> N
     assert everything(history) == before
 
 
-def test_a_purge_comes_back_from_its_quarantine(history: History) -> None:
+def test_a_purge_is_restored_from_its_quarantine(history: History) -> None:
     before, files = everything(history), history.reachable()
 
     done = purge(history, quarantine=True)
@@ -124,7 +124,7 @@ class DiesBeforeDeletion(MemoryStorage):
         super().overwrite(path, data)
 
 
-def test_a_run_that_was_cut_short_after_the_commit_is_finished() -> None:
+def test_a_run_that_was_interrupted_after_the_commit_is_finished() -> None:
     storage = DiesBeforeDeletion()
     history = History(storage=storage).write().write()
     before = history.latest()
@@ -138,7 +138,7 @@ def test_a_run_that_was_cut_short_after_the_commit_is_finished() -> None:
     history.assert_exact()
 
 
-def test_old_files_that_nothing_names_go_too(history: History) -> None:
+def test_old_files_that_nothing_names_are_deleted_too(history: History) -> None:
     orphan = history.path("data-dead-0.orc")
     history.storage.overwrite(orphan, b"dead")
 
@@ -155,7 +155,7 @@ def test_a_table_without_snapshots_is_left_as_it_is() -> None:
     assert snapshot_ids(history.handle) == []
 
 
-def test_java_reads_a_purged_table_and_one_that_came_back(tmp_path: Path, oracle: JavaPaimon) -> None:
+def test_java_reads_a_purged_table_and_a_restored_one(tmp_path: Path, oracle: JavaPaimon) -> None:
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
     table = Catalog(str(tmp_path / "lake")).create_table(
         "db.t", schema=schema, primary_keys=["k"], options={"bucket": 1}

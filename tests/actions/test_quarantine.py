@@ -74,7 +74,7 @@ def _delete_branch(history: History) -> Any:
 
 
 @pytest.mark.parametrize("action", [_expire, _delete_tag, _expire_tags, _rollback, _delete_branch])
-def test_what_was_moved_aside_comes_back_as_it_was(history: History, action: Callable[[History], Any]) -> None:
+def test_what_was_moved_aside_is_restored_unchanged(history: History, action: Callable[[History], Any]) -> None:
     if action in (_delete_tag, _expire_tags):
         history.expire(retain_max=1)
     before, roots = everything(history), history.reachable()
@@ -111,7 +111,7 @@ def test_a_dry_run_names_just_what_is_then_moved_aside(history: History) -> None
     )
 
 
-def test_an_earlier_expiry_comes_back_after_the_later_one(history: History) -> None:
+def test_an_earlier_expiry_is_restored_after_the_later_one(history: History) -> None:
     before = everything(history)
     first = history.expire(retain_max=4, quarantine=True)
     second = history.expire(retain_max=1, quarantine=True)
@@ -123,7 +123,7 @@ def test_an_earlier_expiry_comes_back_after_the_later_one(history: History) -> N
     assert everything(history) == before
 
 
-def test_snapshots_whose_numbers_others_have_come_back_as_tags(history: History) -> None:
+def test_snapshots_whose_numbers_others_have_are_restored_as_tags(history: History) -> None:
     gone = history.rollback(snapshot=3, quarantine=True)
     history.write("other")
 
@@ -137,7 +137,7 @@ def test_snapshots_whose_numbers_others_have_come_back_as_tags(history: History)
     assert history.reachable() <= history.stored()
 
 
-def test_a_replaced_tag_comes_back_under_another_name(history: History) -> None:
+def test_a_replaced_tag_is_restored_under_another_name(history: History) -> None:
     history.expire(retain_max=1)
     moved = history.tag("old", if_exists="replace", quarantine=True)
     assert moved.files_deleted > 0
@@ -150,7 +150,7 @@ def test_a_replaced_tag_comes_back_under_another_name(history: History) -> None:
     assert check_table(history.handle, footers=False) == []
 
 
-def test_a_version_whose_files_are_out_of_sight_comes_back_once_they_are_there() -> None:
+def test_a_version_whose_files_are_not_visible_is_restored_once_they_are() -> None:
     history = History({"snapshot.num-retained.min": "1"}).write("a").write("b").overwrite("c")
     gone = history.expire(retain_max=1, quarantine=True).quarantine
     (path,) = (info.path for info in history.storage.walk(f"{ROOT}/quarantine") if info.path.endswith("/b.orc"))
@@ -167,7 +167,7 @@ def test_a_version_whose_files_are_out_of_sight_comes_back_once_they_are_there()
     assert check_table(history.handle, footers=False) == []
 
 
-def test_what_main_was_before_a_fast_forward_comes_back_as_tags(history: History) -> None:
+def test_what_main_was_before_a_fast_forward_is_restored_as_tags(history: History) -> None:
     spec = FastForward("dev", quarantine=True)
     done = fast_forward(Context(history.handle, history.executor), spec)
 
@@ -221,7 +221,7 @@ class Dying(MemoryStorage):
 
 @pytest.mark.parametrize("quarantine", [False, True])
 @pytest.mark.parametrize("left", [0, 1, 2, 4, 6, 8, 12, 16])
-def test_the_next_run_finishes_what_was_cut_short(left: int, quarantine: bool) -> None:
+def test_the_next_run_finishes_what_was_interrupted(left: int, quarantine: bool) -> None:
     storage = Dying()
     history = History({"snapshot.num-retained.min": "1"}, storage=storage).write("a").write("b").compact("c").write("d")
     history.tag("keep", 2)
@@ -257,7 +257,7 @@ def _untag(history: History) -> Any:
 
 @pytest.mark.parametrize("left", [0, 2, 3, 5, 8, 13])
 @pytest.mark.parametrize("action", [_purge, _roll_back, _delete, _untag])
-def test_every_repeated_deletion_finishes_what_was_cut_short(action: Callable[[History], Any], left: int) -> None:
+def test_every_repeated_deletion_finishes_what_was_interrupted(action: Callable[[History], Any], left: int) -> None:
     storage = Dying()
     history = History({"snapshot.num-retained.min": "1"}, storage=storage).write("a").write("b").write("c")
     history.tag("old", 3)
@@ -297,7 +297,7 @@ def test_a_record_is_not_believed(history: History) -> None:
         assert any(f"{name}.json" in reason for reason in done.stopped)
 
 
-def test_a_tag_that_nobody_understands_comes_back_byte_by_byte(history: History) -> None:
+def test_an_unreadable_tag_is_restored_byte_by_byte(history: History) -> None:
     path = history.handle.paths.tag("old")
     history.storage.overwrite(path, b"{\xff\x00")
 
@@ -338,7 +338,7 @@ def test_a_share_keeps_to_its_rate() -> None:
     assert list(paced([], 5)) == []
 
 
-def test_shares_hold_everything_once_and_are_no_more_than_asked() -> None:
+def test_shares_have_everything_once_and_are_no_more_than_requested() -> None:
     items = list(range(2300))
     for how, workers, most in ((Disposal(), 8, 5), (Disposal(parallelism=2), 8, 2), (Disposal(), 1, 1)):
         shares = cut(items, how, workers)

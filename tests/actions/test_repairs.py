@@ -166,7 +166,7 @@ def test_a_hint_that_points_to_nothing_is_written_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", ["its file", "its file is damaged", "its base list", "its index"])
-def test_what_a_gap_cuts_off_goes_and_clean_up_works_again(tmp_path: Path, lost: str, oracle: JavaPaimon) -> None:
+def test_what_a_gap_cuts_off_is_deleted_and_clean_up_works_again(tmp_path: Path, lost: str, oracle: JavaPaimon) -> None:
     options = {"deletion-vectors.enabled": "true"} if lost == "its index" else {}
     table = made(tmp_path, bucket=-1, **options)
     if lost == "its index":
@@ -246,7 +246,7 @@ def test_nothing_is_given_up_while_newer_snapshots_are_out_of_sight(tmp_path: Pa
     assert Path(table._handle.paths.snapshot(1)).exists()
 
 
-def test_whole_snapshots_are_left_to_expiry(tmp_path: Path) -> None:
+def test_complete_snapshots_are_left_to_expiry(tmp_path: Path) -> None:
     table = made(tmp_path)
 
     with pytest.raises(InvalidArgumentError, match="nothing to repair"):
@@ -257,7 +257,7 @@ def test_whole_snapshots_are_left_to_expiry(tmp_path: Path) -> None:
     assert table.repair_earliest_snapshot(3).removed_snapshots == (1,)
 
 
-def test_nothing_goes_while_a_tag_cannot_be_read(tmp_path: Path) -> None:
+def test_nothing_is_deleted_while_a_tag_cannot_be_read(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.create_tag("bad", 1)
     Path(table._handle.paths.tag("bad")).write_text("{")

@@ -123,7 +123,7 @@ def test_rows_of_append_tables_keep_their_order_within_a_key(tmp_path: Path, ora
     oracle.assert_sound(rescaled.path)
 
 
-def test_only_old_buckets_that_can_hold_rows_are_read():
+def test_only_old_buckets_that_can_have_rows_are_read():
     assert [sources_of(number, 2, 4) for number in range(4)] == [[0], [1], [0], [1]]
     assert [sources_of(number, 4, 2) for number in range(2)] == [[0, 2], [1, 3]]
     assert sources_of(1, 3, 2) == [0, 1, 2]

@@ -98,7 +98,7 @@ def test_what_is_as_it_should_be_is_left_unless_all_is_to_be_rebuilt(table: Tabl
     assert files_of(table) != before
 
 
-def test_indexes_that_are_no_longer_wanted_go_and_other_extra_files_stay(table: Table):
+def test_indexes_that_are_no_longer_wanted_are_deleted_and_other_extra_files_stay(table: Table):
     with_options(table, BLOOM).rewrite_file_index()
     assert all(file.extra_files for file in files_of(table))
 
@@ -152,7 +152,7 @@ def test_a_rollback_takes_the_indexes_that_came_later(table: Table):
     assert table.to_arrow(where="s = 'x'").num_rows == 2
 
 
-def test_wrong_options_are_told_before_anything_is_read(table: Table):
+def test_wrong_options_are_reported_before_anything_is_read(table: Table):
     with pytest.raises(UnsupportedError, match="'file-index.bsi.columns': no such index of 's'"):
         with_options(table, {"file-index.bsi.columns": "s"}).rewrite_file_index()
     with pytest.raises(UnsupportedError, match="'file-index.of-tomorrow.columns'"):
@@ -196,7 +196,7 @@ def test_others_that_never_stop_are_a_conflict(table: Table):
     assert index_files(table) == set()
 
 
-def test_a_file_that_is_gone_does_not_stop_the_others(table: Table):
+def test_a_missing_file_does_not_stop_the_others(table: Table):
     gone = next(path for path in Path(table.path).rglob("data-*") if "p=b" in str(path))
     gone.unlink()
 

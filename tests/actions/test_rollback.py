@@ -19,7 +19,7 @@ from tests.actions.storage_events import Event, EventStorage
 from tests.support.corpus import Case, case, corpus_cases
 
 
-def test_newer_snapshots_tags_and_files_go() -> None:
+def test_newer_snapshots_tags_and_files_are_deleted() -> None:
     history = History().write("a").write("b")
     history.tag("stays")
     history.compact("c").write("d")
@@ -34,7 +34,7 @@ def test_newer_snapshots_tags_and_files_go() -> None:
     history.assert_exact()
 
 
-def test_the_table_goes_on_after_a_rollback() -> None:
+def test_the_table_continues_after_a_rollback() -> None:
     history = History().write("a").write("b")
 
     history.rollback(snapshot=1)
@@ -54,7 +54,7 @@ def test_a_file_that_only_moved_up_stays() -> None:
     history.assert_exact()
 
 
-def test_an_expired_snapshot_comes_back_from_its_tag() -> None:
+def test_an_expired_snapshot_is_restored_from_its_tag() -> None:
     history = History().write("a")
     history.tag("t")
     history.write("b").compact("c").write("d").write("e")
@@ -103,7 +103,7 @@ def test_a_branch_keeps_its_files_and_its_tag() -> None:
     history.assert_exact()
 
 
-def test_a_branch_rolls_back_by_itself() -> None:
+def test_a_branch_rolls_back_alone() -> None:
     history = History().write("a")
     history.tag("base")
     history.branch("dev", "base").write("b", branch="dev").compact("c", branch="dev").write("d")
@@ -146,7 +146,7 @@ def test_a_commit_meanwhile_is_removed_too() -> None:
     assert check_table(history.handle, footers=False) == []
 
 
-def test_a_crash_anywhere_leaves_whole_snapshots_and_can_be_repeated() -> None:
+def test_a_crash_anywhere_leaves_complete_snapshots_and_can_be_repeated() -> None:
     for number in range(100):
         storage = EventStorage()
         history = History(storage=storage).write("a").write("b")
@@ -195,7 +195,7 @@ def test_a_moment_whose_snapshot_may_be_out_of_sight_is_refused(moment: dict[str
     assert history.ids() == [1, 3]
 
 
-def test_only_who_names_the_snapshot_makes_it_the_latest_in_spite_of_the_hint() -> None:
+def test_only_a_named_snapshot_becomes_the_latest_in_spite_of_the_hint() -> None:
     history = History().write("a").write("b").write("c")
     history.storage.delete([history.handle.paths.snapshot(3)])
 
@@ -256,7 +256,7 @@ def test_java_rolls_back_to_the_same_files_and_writes_on(one: Case, oracle: Any,
     assert check_table(table) == []
 
 
-def test_java_reads_a_snapshot_that_came_back_from_its_tag(oracle: Any, tmp_path: Any) -> None:
+def test_java_reads_a_snapshot_that_was_restored_from_its_tag(oracle: Any, tmp_path: Any) -> None:
     ours = case("expire_with_tags").copy_to(tmp_path)
     table = load_table(str(ours), EnvConfig(str(ours)))
     rows = oracle.read(ours, tag="t-mid")

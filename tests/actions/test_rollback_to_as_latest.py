@@ -50,7 +50,7 @@ def test_the_files_of_then_are_those_of_now_and_all_snapshots_stay():
     history.assert_exact()
 
 
-def test_what_came_back_survives_the_expiry_of_those_who_removed_it():
+def test_restored_files_survive_the_expiry_of_the_snapshots_that_removed_them():
     history = History().write("a").compact("b").write("c")
     restore(history, snapshot=1)
     history.write("d").expire(retain_max=1)
@@ -62,7 +62,7 @@ def test_what_came_back_survives_the_expiry_of_those_who_removed_it():
     history.assert_exact()
 
 
-def test_a_snapshot_that_has_expired_comes_back_from_its_tag():
+def test_a_snapshot_that_has_expired_is_restored_from_its_tag():
     history = History().write("a")
     history.tag("t")
     history.compact("b").write("c").expire(retain_max=1)
@@ -104,7 +104,7 @@ def test_a_repeated_job_finds_its_own_snapshot():
     assert len(history.tags()) == 1
 
 
-def test_who_commits_meanwhile_is_taken_into_account():
+def test_commits_of_others_meanwhile_are_taken_into_account():
     storage = EventStorage()
     history = History(storage=storage).write("a").write("b")
     storage.once("create", "snapshot/snapshot-3", lambda: history.write("c"))
@@ -115,7 +115,7 @@ def test_who_commits_meanwhile_is_taken_into_account():
     history.assert_exact()
 
 
-def test_who_always_loses_gives_up():
+def test_a_commit_that_always_loses_gives_up():
     storage = EventStorage()
     history = History({"commit.max-retries": "2"}, storage=storage).write("a").write("b")
 
@@ -151,7 +151,7 @@ def test_a_lost_reply_is_looked_up():
     assert history.ids() == [1, 2, 3]
 
 
-def test_a_crash_anywhere_leaves_a_whole_table_and_the_job_can_be_repeated():
+def test_a_crash_anywhere_leaves_a_complete_table_and_the_job_can_be_repeated():
     for number in range(50):
         storage = EventStorage()
         history = History(storage=storage).write("a").compact("b").write("c")
@@ -176,7 +176,7 @@ WITH_HISTORY = ("rollback_snapshot", "changelog_lookup", "dv_parquet")
 
 
 @pytest.mark.parametrize("one", [item for item in corpus_cases() if item.id in WITH_HISTORY])
-def test_java_reads_it_and_goes_on(one: Case, oracle: Any, tmp_path: Any):
+def test_java_reads_it_and_continues(one: Case, oracle: Any, tmp_path: Any):
     ours = one.copy_to(tmp_path)
     table = load_table(str(ours), EnvConfig(str(ours)))
     target = min(int(path.name.split("-")[1]) for path in (ours / "snapshot").glob("snapshot-*")) + 1

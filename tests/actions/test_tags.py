@@ -38,13 +38,13 @@ def test_a_tag_names_the_latest_snapshot() -> None:
     assert history.tags() == ["2013-01-01"]
 
 
-def test_a_tag_names_the_snapshot_asked_for() -> None:
+def test_a_tag_names_the_requested_snapshot() -> None:
     history = History().write().write()
 
     assert history.tag("first", 1).snapshot_id == 1
 
 
-def test_a_repeated_tag_is_done_already_though_the_table_went_on() -> None:
+def test_a_repeated_tag_is_done_already_though_the_table_has_newer_snapshots() -> None:
     history = History().write()
     history.tag("t")
     history.write()
@@ -175,7 +175,7 @@ def test_a_moment_that_no_snapshot_has_reached_is_an_error() -> None:
         history.tag("t", 1, watermark=10)
 
 
-def test_tags_stand_in_for_snapshots_that_have_expired() -> None:
+def test_tags_replace_snapshots_that_have_expired() -> None:
     history = marked(History(), 10, 20, 30)
     history.tag("old", 1)
     history.expire(retain_max=1)
@@ -196,7 +196,7 @@ def test_a_tag_as_of_a_time_is_on_the_newest_snapshot_committed_by_then(hours: f
     assert history.tag("t", as_of=int(hours * HOUR_MS)).status == "already_done"
 
 
-def test_what_a_table_held_before_its_first_snapshot_cannot_be_tagged() -> None:
+def test_the_state_before_the_first_snapshot_cannot_be_tagged() -> None:
     with pytest.raises(NotFoundError, match="has no snapshot"):
         History().tag("t", as_of=HOUR_MS)
     with pytest.raises(NotFoundError, match=r"had no snapshot .*: its first is of"):
@@ -218,7 +218,7 @@ def test_a_state_that_has_expired_is_not_tagged_by_another_one() -> None:
     assert history.tag("kept", as_of=2 * HOUR_MS).status == "already_done"
 
 
-def test_a_tag_tells_what_was_there_where_the_next_snapshot_is_known() -> None:
+def test_a_tag_says_what_was_there_where_the_next_snapshot_is_known() -> None:
     history = History().write().write().write()
     history.tag("kept", 2)
     history.expire(retain_max=1)
@@ -260,7 +260,7 @@ def test_a_tag_is_not_renamed_over_another_nor_to_a_bad_name() -> None:
     assert history.tags() == ["one", "two"]
 
 
-def test_a_renaming_that_was_cut_short_can_be_repeated() -> None:
+def test_a_renaming_that_was_interrupted_can_be_repeated() -> None:
     for number in range(20):
         storage = EventStorage()
         history = History(storage=storage).write("a")
@@ -294,7 +294,7 @@ def test_no_name_of_a_tag_leads_out_when_it_is_read(name: str) -> None:
 # ── delete ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_deleting_a_tag_of_a_living_snapshot_deletes_no_file() -> None:
+def test_deleting_a_tag_of_an_existing_snapshot_deletes_no_file() -> None:
     history = History().write("a")
     history.tag("t")
 
@@ -304,7 +304,7 @@ def test_deleting_a_tag_of_a_living_snapshot_deletes_no_file() -> None:
     history.assert_exact()
 
 
-def test_deleting_a_tag_spares_what_its_neighbours_hold() -> None:
+def test_deleting_a_tag_keeps_what_its_neighbours_need() -> None:
     history = History().write("a")
     history.tag("old")
     history.write("b").write("x")
@@ -441,7 +441,7 @@ def _after_overwrite(history: History, path: str, act: Callable[[], Any], monkey
     monkeypatch.setattr(history.storage, "overwrite", then_act)
 
 
-def test_a_tag_that_others_delete_while_it_moves_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_that_others_delete_while_it_moves_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     history = History().write("a").compact("b").compact("c")
     history.tag("t", 1)
 
@@ -457,7 +457,7 @@ def test_a_tag_that_others_delete_while_it_moves_does_not_come_back(monkeypatch:
     assert check_table(history.handle, footers=False) == []
 
 
-def test_a_tag_whose_files_go_while_it_moves_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_whose_files_are_deleted_while_it_moves_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     history = History().write("a")
     history.tag("t")
     history.compact("b").compact("c").write("d").expire(retain_max=2)
@@ -499,7 +499,7 @@ def test_a_lost_reply_is_looked_up() -> None:
     assert history.tags() == ["t"]
 
 
-def test_a_crash_anywhere_while_deleting_a_tag_leaves_whole_snapshots() -> None:
+def test_a_crash_anywhere_while_deleting_a_tag_leaves_complete_snapshots() -> None:
     for number in range(100):
         storage = EventStorage()
         history = History(storage=storage).write("a")

@@ -57,7 +57,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("name", HIDDEN)
 @pytest.mark.parametrize("how", ["missing", "not listed"])
-def test_nothing_goes_while_versions_are_out_of_sight(name: str, how: str) -> None:
+def test_nothing_is_deleted_while_versions_are_not_visible(name: str, how: str) -> None:
     world = _table()
     part, why = HIDDEN[name]
     pattern = part.replace("[56]", "(5|6)")
@@ -117,7 +117,7 @@ def test_a_tag_that_shares_all_its_files_cannot_be_missed_and_the_expiry_is_undo
     assert unreached(world.inner, ROOT) == set()
 
 
-def test_who_knows_better_says_which_snapshot_is_the_latest() -> None:
+def test_the_user_can_confirm_the_latest_snapshot() -> None:
     """As after a rollback by a release that leaves the files, while a writer wrote the hint late."""
     world = _table()
     _hide(world, "snapshot/snapshot-6")
@@ -135,7 +135,7 @@ def test_who_knows_better_says_which_snapshot_is_the_latest() -> None:
     assert world.table().remove_orphan_files(world.now_ms).status == "noop"
 
 
-def test_what_is_there_by_name_nobody_confirms_away() -> None:
+def test_a_snapshot_that_exists_by_name_cannot_be_denied() -> None:
     world = _table()
     world.through(_Unlisted(world.inner, "snapshot/snapshot-6"))
     before = _everything(world)
@@ -178,7 +178,7 @@ def _call_of(world: World, chosen: Callable[[str, str], bool]) -> int:
 
 
 @pytest.mark.parametrize("where", ["/manifest/manifest-list-", "/snapshot/snapshot-7"])
-def test_what_a_writer_left_that_died_in_its_commit_goes_after_the_next_commit(where: str) -> None:
+def test_what_a_writer_left_that_died_in_its_commit_is_deleted_after_the_next_commit(where: str) -> None:
     world = _table()
     world.through(store := FaultyStorage(world.inner))
     store.arm(_call_of(world, lambda verb, path: verb in ("writer", "create") and where in path), DOWN)
@@ -195,7 +195,7 @@ def test_what_a_writer_left_that_died_in_its_commit_goes_after_the_next_commit(w
     assert unreached(world.inner, ROOT) == set()
 
 
-def test_what_an_expiry_left_that_died_goes() -> None:
+def test_what_an_expiry_left_that_died_is_deleted() -> None:
     world = World()
     keyed(world)
     world.table().compact(full=True)

@@ -94,7 +94,7 @@ def test_the_warehouse_may_be_an_option(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["hive", "Hive", "dlf", "glue"])
-def test_catalogs_that_are_not_spoken_are_refused_with_a_remedy(kind: str):
+def test_catalogs_of_unknown_kinds_are_refused_with_a_remedy(kind: str):
     with pytest.raises(UnsupportedError, match=rf"'metastore' = '{kind.lower()}' is not supported.*open_table\(path\)"):
         Catalog("/lake", options={"metastore": kind, "uri": "thrift://h:9083", "hive-conf-dir": "/etc"})
 
@@ -118,7 +118,7 @@ def test_unknown_catalogs_and_options_are_refused():
         Catalog("lake", options={"metastore": "rest"})
 
 
-def test_names_without_capitals_cannot_be_asked_for(tmp_path: Path):
+def test_lower_case_names_cannot_be_required(tmp_path: Path):
     assert Catalog(str(tmp_path), options={"case-sensitive": "true"}).list_databases() == []
     with pytest.raises(UnsupportedError, match="'case-sensitive' = 'false' is not supported"):
         Catalog(str(tmp_path), options={"case-sensitive": "false"})

@@ -53,7 +53,7 @@ def catalog(warehouse: str, jdbc: dict[str, str]) -> Catalog:
     return Catalog(warehouse, options=jdbc)
 
 
-def test_a_table_lives_through_creation_writing_renaming_and_dropping(catalog: Catalog, warehouse: str):
+def test_a_table_survives_creation_writing_renaming_and_dropping(catalog: Catalog, warehouse: str):
     catalog.create_database("db")
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": 1})
     table.write(rows(1, 2))
@@ -122,7 +122,7 @@ def test_a_taken_name_is_refused_for_new_and_for_renamed_tables(catalog: Catalog
     assert catalog.list_tables("db") == ["t", "u"]
 
 
-def test_files_of_an_interrupted_creation_are_adopted_only_by_who_asks_for_it(catalog: Catalog, warehouse: str):
+def test_files_of_an_interrupted_creation_are_adopted_only_on_request(catalog: Catalog, warehouse: str):
     catalog.create_database("db")
     Catalog(warehouse).create_table("db.t", schema=SCHEMA)
 
@@ -233,7 +233,7 @@ def lock_url(jdbc: dict[str, str]) -> sqlalchemy.URL:
     return url(jdbc)
 
 
-def test_a_held_lock_is_waited_for_no_longer_than_asked(lock_url: sqlalchemy.URL):
+def test_a_held_lock_is_waited_for_no_longer_than_requested(lock_url: sqlalchemy.URL):
     ours = JdbcLock(lock_url, "k.db.held", LockSettings())
     theirs = JdbcLock(lock_url, "k.db.held", LockSettings(check_max_sleep_ms=10, acquire_timeout_ms=300))
     ours.acquire()
@@ -245,7 +245,7 @@ def test_a_held_lock_is_waited_for_no_longer_than_asked(lock_url: sqlalchemy.URL
     assert theirs.release()
 
 
-def test_an_expired_lock_goes_to_the_next_and_its_holder_learns_of_it(lock_url: sqlalchemy.URL):
+def test_an_expired_lock_is_given_to_the_next_and_its_holder_gets_an_error(lock_url: sqlalchemy.URL):
     dead = JdbcLock(lock_url, "k.db.dead", LockSettings())
     dead.acquire()
     move = "UPDATE paimon_distributed_locks SET acquired_at = '{}' WHERE lock_id = 'k.db.dead'"

@@ -71,14 +71,14 @@ def test_databases_have_properties_and_are_made_once(catalog: Catalog, server: R
     catalog.create_database("db", if_not_exists=True)
 
 
-def test_lists_of_many_pages_come_whole(catalog: Catalog):
+def test_lists_of_many_pages_are_complete(catalog: Catalog):
     for number in range(5):
         catalog.create_table(f"db.t{number}", schema=SCHEMA)
 
     assert catalog.list_tables("db") == ["t0", "t1", "t2", "t3", "t4"]
 
 
-def test_a_table_lives_through_creation_writing_renaming_and_dropping(catalog: Catalog, table):
+def test_a_table_survives_creation_writing_renaming_and_dropping(catalog: Catalog, table):
     table.write(rows(1, 2))
     catalog.rename_table("db.t", "db.u")
 
@@ -97,7 +97,7 @@ def test_a_table_lives_through_creation_writing_renaming_and_dropping(catalog: C
     assert ids(catalog.create_table("db.t", schema=SCHEMA, if_not_exists=True)) == [1, 2, 3]
 
 
-def test_a_dropped_table_is_gone_with_its_files(catalog: Catalog):
+def test_a_dropped_table_does_not_exist_with_its_files(catalog: Catalog):
     path = catalog.create_table("db.u", schema=SCHEMA).path
     catalog.drop_table("db.u")
 
@@ -109,7 +109,7 @@ def test_a_dropped_table_is_gone_with_its_files(catalog: Catalog):
     assert catalog.list_databases() == []
 
 
-def test_options_of_the_server_go_around_ours(tmp_path: Path):
+def test_options_of_the_server_are_the_outer_ones(tmp_path: Path):
     defaults = {"table-default.file.format": "orc", "table-default.bucket": "7"}
     with rest_server(tmp_path, defaults=defaults, overrides={"table-default.write-only": "true"}) as server:
         catalog = Catalog(options={**server.options, "table-default.bucket": "2"})
@@ -119,7 +119,7 @@ def test_options_of_the_server_go_around_ours(tmp_path: Path):
     assert table.schema.options == {"file.format": "orc", "bucket": "2", "write-only": "true"}
 
 
-def test_nested_columns_and_comments_reach_the_server_and_come_back(catalog: Catalog):
+def test_nested_columns_and_comments_reach_the_server_and_are_read_back(catalog: Catalog):
     nested = pa.struct([pa.field("a", pa.list_(pa.int32())), pa.field("b", pa.map_(pa.string(), pa.date32()))])
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", nested)])
     created = catalog.create_table("db.n", schema=schema, comment="nested")
@@ -152,14 +152,14 @@ def test_the_server_makes_the_snapshot_files(table, server: RestServer):
 
 
 @pytest.mark.parametrize("name", ["snapshot/snapshot-2", "schema/schema-1", "branch/branch-b/snapshot/snapshot-1"])
-def test_nobody_makes_the_servers_files_beside_it(table, name: str):
+def test_files_of_the_server_are_made_by_it_alone(table, name: str):
     table.write(rows(1))
 
     with pytest.raises(UnsupportedError, match="the REST catalog makes this file"):
         table._handle.env.storage.create(f"{table.path}/{name}", b"{}")
 
 
-def test_the_latest_of_the_server_wins_over_files(table):
+def test_the_latest_of_the_server_overrides_files(table):
     table.write(rows(1))
     stray = Path(table.path, "snapshot", "snapshot-2")
     stray.write_bytes(Path(table.path, "snapshot", "snapshot-1").read_bytes().replace(b'"id": 1,', b'"id": 2,'))
@@ -194,7 +194,7 @@ def test_a_commit_with_a_lost_or_doubtful_answer_happens_once(table, server: Res
     assert len(server.commits) == 2
 
 
-def test_a_repeated_job_finds_its_commit_though_nobody_told_it(table, server: RestServer):
+def test_a_repeated_job_finds_its_commit_though_the_answer_was_lost(table, server: RestServer):
     table.write(rows(1), commit_user="job")
     table.write(rows(2), commit_user="other")
 
@@ -276,7 +276,7 @@ def test_a_rollback_that_the_server_refuses_changes_nothing(table, server: RestS
     assert ids(table) == [1, 2]
 
 
-def test_the_server_is_told_of_partitions_that_are_done(catalog: Catalog, server: RestServer):
+def test_finished_partitions_are_reported_to_the_server(catalog: Catalog, server: RestServer):
     schema = pa.schema([pa.field("day", pa.date32()), *SCHEMA])
     options = {"partition.mark-done-action": "mark-event"}
     table = catalog.create_table("db.days", schema=schema, partition_keys=["day"], options=options)

@@ -140,7 +140,7 @@ SAME = [
 ]
 
 
-def test_every_change_is_told_as_pypaimon_tells_it(table: Table, server: RestServer, pypaimon: PyPaimon):
+def test_every_change_is_sent_as_pypaimon_sends_it(table: Table, server: RestServer, pypaimon: PyPaimon):
     ours, theirs = zip(*SAME, strict=True)
     # Not null before, so that the change to nullable is one.
     changes = [one for one in ours if not isinstance(one, UpdateColumnNullability)]
@@ -164,9 +164,7 @@ def test_every_change_is_told_as_pypaimon_tells_it(table: Table, server: RestSer
         ({"before": "v"}, "BEFORE", ["id", "n", "v", "r"]),
     ],
 )
-def test_places_are_told_as_the_specification_has_them(
-    place: dict, kind: str, columns: list[str], table: Table, server: RestServer
-):
+def test_positions_are_sent_as_specified(place: dict, kind: str, columns: list[str], table: Table, server: RestServer):
     # pypaimon's client cannot send them.
     table.alter([MoveColumn("n", **place)])
 

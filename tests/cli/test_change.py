@@ -27,7 +27,7 @@ def test_compact_plans_then_does_then_has_nothing_to_do(paimon: Run, table: Tabl
     assert table.latest_snapshot_id() == 4
 
 
-def test_compact_tells_what_a_budget_left(paimon: Run, table: Table):
+def test_compact_reports_what_a_limit_left(paimon: Run, table: Table):
     planned = paimon("compact", table.path, "--full", "--max-bytes", "1b", "--dry-run")
     left = paimon("compact", table.path, "--full", "--max-bytes", "1b", "--max-seconds", "9", "--task-memory", "1gb")
     other = paimon("compact", table.path, "--full", "--bucket", "7", "--partition-idle-time", "1ms")
@@ -72,7 +72,7 @@ def test_cluster_orders_rows_by_columns(paimon: Run, tmp_path: Path):
     assert "nowhere" in refused.err
 
 
-def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
+def test_compact_reports_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
     catalog = Catalog(str(tmp_path / "postponed"))
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": -2})
     table.write(pa.table({"k": [1, 2, 3]}))
@@ -82,14 +82,14 @@ def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_p
     assert done.lines[-1].startswith("committed snapshot 2: 3 postponed records given a bucket, 1 → 1 file, ")
 
 
-def test_compact_as_json_is_the_whole_result(paimon: Run, table: Table):
+def test_compact_as_json_is_the_complete_result(paimon: Run, table: Table):
     result = json.loads(paimon("compact", table.path, "--full", "--json").out)
 
     assert result["status"] == "committed"
     assert result["buckets"][0]["rows_after"] == 3
 
 
-def test_files_get_the_indexes_that_the_table_asks_for_by_now(paimon: Run, table: Table):
+def test_files_get_the_indexes_that_the_table_requires_now(paimon: Run, table: Table):
     nothing = paimon("rewrite-file-index", table.path)
     path = Path(table.path) / "schema" / "schema-0"
     schema = json.loads(path.read_text())
@@ -105,7 +105,7 @@ def test_files_get_the_indexes_that_the_table_asks_for_by_now(paimon: Run, table
     assert json.loads(rebuilt.out)["files_indexed"] == 3
 
 
-def test_progress_as_json_goes_to_standard_error(paimon: Run, table: Table):
+def test_progress_as_json_is_written_to_standard_error(paimon: Run, table: Table):
     ended = paimon("compact", table.path, "--full", "--progress", "json")
 
     steps = [json.loads(line.removeprefix("@paimon ")) for line in ended.err.splitlines()]

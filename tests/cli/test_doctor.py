@@ -13,7 +13,7 @@ from paimon_engine import Catalog
 from paimon_engine.cli import app
 
 
-def test_a_sound_place_is_told_and_nothing_is_left(tmp_path: Path):
+def test_a_usable_directory_is_reported_and_nothing_is_left(tmp_path: Path):
     done = CliRunner().invoke(app, ["doctor", str(tmp_path), "--json"])
 
     found = {item["what"]: item for item in json.loads(done.stdout)}
@@ -23,7 +23,7 @@ def test_a_sound_place_is_told_and_nothing_is_left(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_takes_no_files_is_a_problem_with_a_remedy(tmp_path: Path):
+def test_a_directory_that_cannot_be_written_is_a_problem_with_a_remedy(tmp_path: Path):
     if os.geteuid() == 0:
         (tmp_path / "lake").write_text("a file, no directory")
     else:

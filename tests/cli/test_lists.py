@@ -70,7 +70,7 @@ def test_nothing_to_list_is_said_in_words(paimon: Run, tmp_path: Path):
         assert paimon(command, table.path) == Ended(0, "", f"{said}\n")
 
 
-def test_a_directory_of_another_making_does_not_hide_the_tables_beside_it(paimon: Run, table: Table):
+def test_a_foreign_directory_does_not_hide_the_tables_next_to_it(paimon: Run, table: Table):
     warehouse = Path(table.path).parents[1]
     for name in ("a$b.db", "x.y.db", "sys.db"):
         (warehouse / name / "t" / "schema").mkdir(parents=True)

@@ -28,7 +28,7 @@ def test_it_runs_as_a_module(table: Table):
     assert done.stdout.split() == ["k", "1", "2", "3"]
 
 
-def test_a_failed_task_shows_its_trace_only_when_asked(table: Table):
+def test_a_failed_task_shows_its_trace_only_on_request(table: Table):
     for data_file in Path(table.path).rglob("*.parquet"):
         data_file.write_bytes(b"broken")
 
@@ -89,13 +89,13 @@ def test_a_guarded_job_ends_with_its_starter(guarded: subprocess.Popen[str]):
     assert "the process that started this one has died" in guarded.stderr.read()
 
 
-def test_a_guarded_job_ends_when_asked(guarded: subprocess.Popen[str]):
+def test_a_guarded_job_ends_on_request(guarded: subprocess.Popen[str]):
     guarded.send_signal(signal.SIGTERM)
 
     assert ends_within(guarded, GRACE_S + 60) in ENDED
 
 
-def test_a_misspelt_option_is_told_in_a_line(tmp_path: Path):
+def test_a_misspelt_option_is_reported_in_a_line(tmp_path: Path):
     """In a process of its own: within a test run, warnings are errors."""
     statement = "CREATE TABLE db.t (k INT) WITH ('buckt' = '2')"
     done = subprocess.run(

@@ -112,7 +112,7 @@ def test_stored_text_cannot_steer_the_terminal(paimon: Run, table: Table):
         ({}, 80, ""),
     ],
 )
-def test_so_many_columns_fit_side_by_side(widths: dict[str, int], width: int, fitting: str):
+def test_as_many_columns_are_shown_as_fit(widths: dict[str, int], width: int, fitting: str):
     assert "".join(_fitting(widths, width)) == fitting
 
 

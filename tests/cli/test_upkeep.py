@@ -18,7 +18,7 @@ from tests.support.clock import next_ms
 from tests.support.command_line import Ended, Run, rows
 
 
-def test_verify_says_sound_or_what_is_wrong_and_fails_then(paimon: Run, table: Table):
+def test_verify_says_ok_or_what_is_wrong_and_fails_then(paimon: Run, table: Table):
     assert paimon("verify", table.path, "--depth", "metadata").lines == ["sound: 4 versions, 3 manifests"]
     assert paimon("verify", table.path).lines == ["sound: 4 versions, 3 manifests, 3 data files"]
     assert paimon("verify", table.path, "--depth", "rows").lines[0].endswith("3 data files, 4 rows")
@@ -85,7 +85,7 @@ def test_an_expiry_says_what_it_leaves(paimon: Run, table: Table):
     assert (rest["expired_snapshots"], rest["remaining"], rest["remaining_because"]) == ([2], 0, [])
 
 
-def test_a_command_that_nobody_can_repeat_leaves_no_record(paimon: Run, table: Table):
+def test_a_command_that_cannot_be_repeated_leaves_no_record(paimon: Run, table: Table):
     assert paimon("purge", table.path, "--yes", "--keep-tags").code == 0
     assert paimon("rollback", table.path, "--tag", "first", "--as-latest").code == 0
     assert not Path(table.path, "commits").exists()
@@ -109,7 +109,7 @@ def test_lost_files_and_gaps_are_mended(paimon: Run, table: Table):
     assert lost.lines[-1].startswith("committed: removed 1 file with ")
 
 
-def test_a_purge_asks_first(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
+def test_a_purge_asks_for_confirmation(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert paimon("purge", table.path).code == 1
     planned = paimon("purge", table.path, "--dry-run", "--keep-tags")
@@ -193,7 +193,7 @@ def test_expire_plans_then_does(paimon: Run, table: Table):
     assert paimon("expire", table.path, "--retain-max", 1).lines == ["nothing to expire"]
 
 
-def test_changelogs_live_on_until_they_are_expired(paimon: Run, table: Table):
+def test_changelogs_are_kept_until_they_are_expired(paimon: Run, table: Table):
     assert paimon("alter", "set", table.path, "changelog.num-retained.min=20").code == 0
 
     expired = paimon("expire", table.path, "--retain-max", 1)
@@ -206,7 +206,7 @@ def test_changelogs_live_on_until_they_are_expired(paimon: Run, table: Table):
     assert paimon("expire-changelogs", table.path).lines == ["nothing to expire"]
 
 
-def test_rollback_asks_first(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
+def test_rollback_asks_for_confirmation(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     assert paimon("rollback", table.path, "--tag", "first").code == 1
     assert table.latest_snapshot_id() == 3

@@ -34,7 +34,7 @@ def test_every_acknowledged_commit_to_a_keyed_table_is_there_once(tmp_path: Path
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
-def test_every_compaction_gets_through_beside_twelve_commits_a_second(tmp_path: Path, keyed: bool):
+def test_every_compaction_succeeds_during_twelve_commits_a_second(tmp_path: Path, keyed: bool):
     path = new_table(str(tmp_path), keyed=keyed).path
 
     account = settle(path, launch(path, SECONDS, {}, STARVING), {})
@@ -44,14 +44,14 @@ def test_every_compaction_gets_through_beside_twelve_commits_a_second(tmp_path: 
     assert account["compactions"] > 0
 
 
-def test_nobody_loses_anything_in_nine_roles(tmp_path: Path):
+def test_nothing_is_lost_in_nine_roles(tmp_path: Path):
     path = new_table(str(tmp_path), keyed=False).path
 
     everybody_did_something(settle(path, launch(path, SECONDS_IN_NINE_ROLES, {}, NINE), {}))
 
 
 @pytest.mark.s3
-def test_nobody_loses_anything_in_nine_roles_on_s3(s3_storage: dict[str, str]):
+def test_nothing_is_lost_in_nine_roles_on_s3(s3_storage: dict[str, str]):
     path = new_table(f"s3://{BUCKET}/contended", keyed=False, storage=s3_storage).path
 
     account = settle(path, launch(path, SECONDS_ON_S3, s3_storage, NINE), s3_storage)

@@ -59,7 +59,7 @@ _INVISIBLE: Final = ("hint", "consumer", "statistics", "file index", "hash index
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_damage_is_told(name: str) -> None:
+def test_damage_is_reported(name: str) -> None:
     if is_golden(name) and golden_folder() is None:
         pytest.skip("the golden tables are missing; make them with python -m tests.golden.make")
     files = subject(name)
@@ -78,7 +78,7 @@ FINDS: Final = (
 
 
 @pytest.mark.parametrize(("name", "pattern", "how"), FINDS)
-def test_damage_that_was_found_by_trying_other_tables_is_told(name: str, pattern: str, how: str) -> None:
+def test_damage_that_was_found_by_trying_other_tables_is_reported(name: str, pattern: str, how: str) -> None:
     if golden_folder() is None:
         pytest.skip("the golden tables are missing; make them with python -m tests.golden.make")
     files = subject(name)

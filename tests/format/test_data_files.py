@@ -74,7 +74,7 @@ def values_of(table: pa.Table) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_values_of_every_type_come_back(form: str):
+def test_values_of_every_type_are_read_back(form: str):
     assert values_of(read(form, written(form, TABLE), SCHEMA)) == values_of(TABLE)
 
 
@@ -109,7 +109,7 @@ def nested_rows(count: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_parts_of_batches_come_back_as_they_are(form: str):
+def test_parts_of_batches_are_read_back_unchanged(form: str):
     rows = nested_rows(60)
     parts = [
         rows.slice(7, 30),
@@ -122,7 +122,7 @@ def test_parts_of_batches_come_back_as_they_are(form: str):
 
 
 @pytest.mark.parametrize("form", ["orc", "avro"])
-def test_columns_come_in_the_types_and_the_order_asked_for(form: str):
+def test_columns_have_the_requested_types_and_order(form: str):
     schema = pa.schema([SCHEMA.field(name) for name in ("time", "t0", "row", "text.with.dots")])
 
     assert read(form, written(form, TABLE), schema).equals(TABLE.select(schema.names))
@@ -159,7 +159,7 @@ def test_a_column_that_the_file_lacks_is_left_out(form: str):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_batches_are_of_the_size_asked_for(form: str):
+def test_batches_have_the_requested_size(form: str):
     table = pa.table({"k": pa.array(range(25_000), pa.int64())})
 
     batches = list(
@@ -194,7 +194,7 @@ def test_a_codec_that_is_none_is_refused_with_those_that_are(form: str):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])
 @pytest.mark.parametrize("codec", ["zstd", "none"])
-def test_orc_holds_timestamps_of_which_arrow_cannot_count_the_nanoseconds(unit: str, codec: str):
+def test_orc_stores_timestamps_of_which_arrow_cannot_count_the_nanoseconds(unit: str, codec: str):
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000}[unit]
     years = [datetime(year, 1, 1) for year in (1, 1582, 1676, 1969, 2263, 9999)]
     counts = [int((year - datetime(1970, 1, 1)).total_seconds()) * per_second for year in years]
@@ -208,7 +208,7 @@ EARLY = pa.array([[{"t": datetime(1969, 12, 31, 23, 59, 59, 999999)}], None])
 
 
 @pytest.mark.parametrize("form", ["parquet", "avro"])
-def test_parts_of_a_millisecond_in_the_last_second_before_1970_come_back(form: str):
+def test_parts_of_a_millisecond_in_the_last_second_before_1970_are_read_back(form: str):
     table = pa.table({"early": EARLY})
 
     assert read(form, written(form, table), table.schema).to_pylist() == table.to_pylist()
@@ -223,7 +223,7 @@ LATE_NS = [-1, -999_999, -1_000_000, -999_000_000, -999_000_001, -1_000_000_000,
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "lz4", "zlib", "none"])
-def test_fractions_of_a_second_before_1970_come_back_from_each_stripe(monkeypatch: pytest.MonkeyPatch, codec: str):
+def test_fractions_of_a_second_before_1970_are_read_back_from_each_stripe(monkeypatch: pytest.MonkeyPatch, codec: str):
     monkeypatch.setattr(orc, "STRIPE_BYTES", 64 << 10)
     values = np.random.default_rng(1).integers(-(2**62), 2**61, 80_000)
     values[::7] = values[::7] // 10**9 * 10**9 + 250_000_000
@@ -241,7 +241,7 @@ def test_fractions_of_a_second_before_1970_come_back_from_each_stripe(monkeypatc
     assert found[-1].slice(found[-1].num_rows - 9).to_pylist() == table.slice(39_991).to_pylist()
 
 
-def test_the_last_second_before_1970_as_far_as_orc_holds_it():
+def test_the_last_second_before_1970_as_far_as_orc_stores_it():
     for nanos in LATE_NS:
         table = pa.table({"t": pa.array([nanos, -(10**18) + 1], pa.timestamp("ns"))})
         if nanos in (-1, -999_999):
@@ -279,7 +279,7 @@ MIXED = pa.schema(
 )
 
 
-def test_nanoseconds_lie_beside_coarser_timestamps_in_parquet():
+def test_nanoseconds_are_stored_next_to_coarser_timestamps_in_parquet():
     row = {"fine": 1, "n": 2, "s": -3, "ms": 4, "l": [-5, None], "m": [(6, {"x": Decimal("7.00"), "y": 8})]}
     table = pa.Table.from_pylist([row, {"n": 0, "ms": 0}] * 500, MIXED)
     coarse = pa.schema([field for field in MIXED if field.name != "fine"])
@@ -294,7 +294,7 @@ def test_nanoseconds_lie_beside_coarser_timestamps_in_parquet():
     assert file.metadata.row_group(0).column(2).statistics.min == datetime(1969, 12, 31, 23, 59, 57)
 
 
-def test_int96_timestamps_that_arrow_cannot_hold_are_no_wrong_rows():
+def test_int96_timestamps_that_arrow_cannot_represent_are_no_wrong_rows():
     far = pa.table({"t": pa.array([datetime(9999, 12, 31)], pa.timestamp("us"))})
     sink = io.BytesIO()
     pq.write_table(far, sink, use_deprecated_int96_timestamps=True)
@@ -341,7 +341,7 @@ def test_bytes_that_are_no_file(form: str, data: bytes):
         read(form, data, SCHEMA)
 
 
-def test_any_bit_of_a_parquet_page_that_flips_is_told():
+def test_any_bit_of_a_parquet_page_that_flips_is_reported():
     table = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", "yy", "zzz"]})
     data = written("parquet", table, compression="none")
     # Behind its length, as values are stored: heads of pages and the footer have it as the largest value.

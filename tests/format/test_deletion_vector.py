@@ -100,7 +100,7 @@ def test_vectors_of_64_bits_may_have_empty_bitmaps(bitmaps: dict[int, Positions]
 
 
 @pytest.mark.parametrize("row", [2**31, 2**40], ids=["2^31", "2^40"])
-def test_rows_that_a_vector_cannot_hold_are_refused(row: int):
+def test_rows_that_a_vector_cannot_contain_are_refused(row: int):
     with pytest.raises(InvalidArgumentError, match=rf"data file part-7\.parquet: .* not {row}"):
         encode_index_file({"part-7.parquet": RowBitmap.of(np.array([4, row]))})
 

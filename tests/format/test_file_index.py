@@ -142,7 +142,7 @@ def test_no_row_that_matches_is_left_out(kind: str, name: str, data: st.DataObje
 @pytest.mark.parametrize(("kind", "name"), [pair for pair in ALLOWED if pair[0] != "bloom-filter"])
 @given(data=st.data())
 @settings(max_examples=25)
-def test_bitmaps_tell_exactly_which_rows_match(kind: str, name: str, data: st.DataObject) -> None:
+def test_bitmaps_say_exactly_which_rows_match(kind: str, name: str, data: st.DataObject) -> None:
     data_type, values = COLUMNS[name]
     column = pa.array(data.draw(st.lists(st.none() | values, max_size=40)), to_arrow(data_type))
     literal = data.draw(values)
@@ -189,7 +189,7 @@ def test_an_unknown_index_type_and_columns_without_index_keep_the_rows() -> None
     assert indexes.rows(Compare("=", "d", 2)) is None
 
 
-def test_an_index_without_bytes_stands_for_nulls_only() -> None:
+def test_an_index_without_bytes_means_only_nulls() -> None:
     bigint = COLUMNS["bigint"][0]
     indexes = opened({"bitmap": None}, bigint, 4)
 
@@ -269,7 +269,7 @@ def test_a_container_gives_back_what_it_was_made_of() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=25)
-def test_damaged_indexes_are_told_or_give_an_answer(kind: str, data: st.DataObject) -> None:
+def test_damaged_indexes_are_reported_or_give_an_answer(kind: str, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([name for known, name in ALLOWED if known == kind]))
     data_type, values = COLUMNS[name]
     column = pa.array(data.draw(st.lists(st.none() | values, min_size=1, max_size=20)), to_arrow(data_type))
@@ -322,7 +322,7 @@ def test_wrong_options_are_named(raw: dict[str, str], message: str) -> None:
         index_specs(raw)
 
 
-def test_columns_that_an_index_cannot_hold_are_named() -> None:
+def test_columns_that_cannot_be_indexed_are_named() -> None:
     text, number = COLUMNS["string"][0], COLUMNS["int"][0]
 
     assert indexed_type(IndexSpec("bitmap", "m", "k"), MapType(text, number)) == number

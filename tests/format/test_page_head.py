@@ -42,7 +42,7 @@ def test_what_is_missing_or_of_another_type_is_a_decoding_error(stored: bytes) -
     assert not isinstance(caught.value, IndexError)
 
 
-def test_a_header_that_is_cut_anywhere_asks_for_more_bytes() -> None:
+def test_a_header_that_is_cut_anywhere_needs_more_bytes() -> None:
     stored = header([*DETAILS, STATISTICS])
     for length in range(len(stored)):
         with pytest.raises(IndexError):

@@ -62,7 +62,7 @@ def codecs_in(data: bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip"])
-def test_random_numbers_and_places_are_stored_as_they_are_and_nothing_else(codec: str):
+def test_random_numbers_and_indices_are_stored_as_they_are_and_nothing_else(codec: str):
     plain = RANDOM_COLUMNS | REPEATED_COLUMNS
     columns = plain | COLUMNS
 
@@ -114,7 +114,7 @@ def test_repeated_numbers_have_a_dictionary(numbers: np.ndarray, has_dictionary:
         assert group.column(0).has_dictionary_page == has_dictionary, rows
 
 
-def test_few_numbers_tell_nothing():
+def test_few_numbers_prove_nothing():
     assert codecs_in(written({"number": pa.array(BITS[:500])})) == {"number": "ZSTD"}
 
 

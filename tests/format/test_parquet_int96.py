@@ -71,7 +71,7 @@ def test_negative_nanoseconds_of_the_day_count_back(dictionary: bool) -> None:
     assert found == [None, *(day * DAY_NANOS + nanos for day, nanos in stored), None]
 
 
-def test_row_groups_and_batches_go_side_by_side() -> None:
+def test_row_groups_and_batches_are_read_in_step() -> None:
     values = [int96(day, -3) for day in range(-5_000, 5_000)]
 
     assert nanos_of(values, row_group_size=999) == [day * DAY_NANOS - 3 for day in range(-5_000, 5_000)]

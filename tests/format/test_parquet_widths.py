@@ -69,7 +69,7 @@ def test_dictionaries_of_long_texts_do_not_stay_dictionaries() -> None:
         assert {pa.types.is_dictionary(batch.schema.field("v").type) for batch in batches} == {stays}
 
 
-def test_dictionaries_that_the_arrow_schema_asks_for_are_read() -> None:
+def test_dictionaries_that_the_arrow_schema_requires_are_read() -> None:
     for values in (pa.array([1, 2, None]), pa.array(["a", "b" * LONG, None], pa.large_string())):
         column = values.take(pa.array([0, 1, 2] * 500)).dictionary_encode()
         source = written(column)
@@ -103,7 +103,7 @@ def test_a_dictionary_that_ended_is_kept_only_where_many_rows_have_long_values_o
     assert reading.rows > 1_000
 
 
-def test_long_values_of_a_dictionary_behind_a_plain_page_are_refused() -> None:
+def test_long_values_of_a_dictionary_after_a_plain_page_are_refused() -> None:
     file = pq.ParquetFile(written(some(["a" * LONG, "b"])))
     pages = ChunkPages(file.metadata, 0, 1, "f.parquet", batch_rows=65_536, longest_bytes=LONG)
     places, plain = PageHead(100, 100, 1_500, 8, False), PageHead(100, 100, 400, 0, False)

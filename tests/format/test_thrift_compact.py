@@ -37,7 +37,7 @@ def test_what_is_no_structure_is_an_error(data: bytes) -> None:
         fields_of(data)
 
 
-def test_a_missing_field_is_an_error_whatever_the_switches_of_python() -> None:
+def test_a_missing_field_is_an_error_with_all_switches_of_python() -> None:
     for ask in (number_in, value_of):
         with pytest.raises(NotAStructureError, match="no field 4"):
             ask(ONE_FIELD, 4)

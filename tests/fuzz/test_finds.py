@@ -76,7 +76,7 @@ def test_finds_are_refused_or_read(decoder: str, data: bytes) -> None:
 @pytest.mark.parametrize("decoder", TARGETS)
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_sound_bytes_with_a_small_change(decoder: str, data: st.DataObject) -> None:
+def test_valid_bytes_with_a_small_change(decoder: str, data: st.DataObject) -> None:
     if golden_folder() is None:
         pytest.skip("the golden tables are missing; make them with python -m tests.golden.make")
     seed = data.draw(st.sampled_from(_seeds(decoder)))
@@ -87,7 +87,7 @@ def test_sound_bytes_with_a_small_change(decoder: str, data: st.DataObject) -> N
     hold(decoder, seed[:at] + put + seed[at + length :])
 
 
-def test_sound_bytes_are_read() -> None:
+def test_valid_bytes_are_read() -> None:
     if golden_folder() is None:
         pytest.skip("the golden tables are missing; make them with python -m tests.golden.make")
     for decoder in TARGETS:

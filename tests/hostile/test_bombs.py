@@ -111,7 +111,7 @@ def test_a_data_file_that_claims_too_much_is_refused(what: str):
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "deflate", "null"])
-def test_sound_containers_are_the_same_unpacked(codec: str):
+def test_valid_containers_are_the_same_unpacked(codec: str):
     schema = record(("a", "string"), ("b", {"type": "array", "items": ["null", "long"]}))
     records = [{"a": "x" * size, "b": [None, size]} for size in range(3_000)]
     data = write_records(schema, records, codec)

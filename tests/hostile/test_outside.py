@@ -173,7 +173,7 @@ def test_files_outside_the_table_are_deleted_with_permission_once_nothing_needs_
 @pytest.mark.parametrize(
     "place", ["far/away/{}", "/far/../{}", "{root}/far/./{}", "{root}/far//{}", "{root}/far/other.parquet", "", "/{}\0"]
 )
-def test_a_full_path_that_is_none_is_refused_whatever_is_allowed(box: Sandbox, place: str):
+def test_a_full_path_that_is_none_is_refused_even_if_all_is_allowed(box: Sandbox, place: str):
     move_out(box, box.root / "far", spelling="{}")
 
     def elsewhere(record: dict[str, Any]) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def test_a_path_is_compared_in_one_spelling(path: str, found: str | None):
     assert normal_path(path) == found
 
 
-def test_below_is_told_by_whole_names():
+def test_below_is_decided_by_complete_names():
     assert is_below("/a/b/c", ["/a/b"])
     assert is_below("file:/a/b/c", ["/x", "file:///a"])
     assert not is_below("/a/bc", ["/a/b"])
@@ -381,9 +381,7 @@ def _(box: Sandbox) -> None:
     (directory / "moved.json").write_text(json.dumps({"files": {OUT: 7}}))
 
 
-def test_whatever_stored_files_point_at_nothing_outside_is_touched(
-    box: Sandbox, tmp_path_factory: pytest.TempPathFactory
-):
+def test_nothing_outside_is_touched_wherever_stored_files_point(box: Sandbox, tmp_path_factory: pytest.TempPathFactory):
     box.table.create_tag("t")
     box.table.create_branch("b", tag="t")
     before = box.outside()
@@ -415,7 +413,7 @@ def use_few(box: Sandbox) -> None:
             continue
 
 
-def test_nothing_outside_is_deleted_though_an_action_asked_for_it(box: Sandbox):
+def test_nothing_outside_is_deleted_though_an_action_requests_it(box: Sandbox):
     storage = box.table._handle.env.storage
     victim = box.victim / "secret.txt"
     (box.path / "link").symlink_to(box.victim)

@@ -74,7 +74,7 @@ def told_by(act: Callable[[], Any]) -> str:
 # ── what values show of themselves ──────────────────────────────────────────────────────────────
 
 
-def test_values_that_hold_secrets_do_not_show_them():
+def test_values_that_contain_secrets_do_not_show_them():
     shown = [
         EnvConfig("s3://lake", S3),
         CatalogConfig.of("s3://lake", {"metastore": "jdbc", "uri": f"jdbc:sqlite:/x?password={MARK}", **S3}),
@@ -121,7 +121,7 @@ def test_a_job_does_not_write_secrets_down():
         ("s3.region", "eu", False),
     ],
 )
-def test_secrets_are_known_by_name_or_by_their_place_in_an_address(name: str, text: str, secret: bool):
+def test_secrets_are_known_by_name_or_by_their_position_in_an_address(name: str, text: str, secret: bool):
     shows = shows_storage_option if name in ("sas_token", "client_kwargs") else shows_catalog_option
     assert shows(name, text) is not secret
 
@@ -131,7 +131,7 @@ def test_addresses_are_shown_without_user_and_password():
     assert "xy" not in without_secrets("jdbc:postgresql://host/db?user=u&password=xy")
 
 
-def test_tasks_name_secrets_and_do_not_hold_them(store: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+def test_tasks_name_secrets_and_do_not_contain_them(store: dict[str, str], monkeypatch: pytest.MonkeyPatch):
     Catalog(f"s3://{BUCKET}/tasks", storage_options=store).create_table("db.t", schema=SCHEMA).write(rows(("a", 1)))
     monkeypatch.setenv("LAKE_SECRET", MARK)
     options = {key: text for key, text in store.items() if MARK not in text}

@@ -46,7 +46,7 @@ def store() -> Iterator[dict[str, str]]:
         yield {**options, **S3}
 
 
-def test_nothing_that_airflow_keeps_holds_the_secret(store: dict[str, str], tmp_path: Path):
+def test_nothing_that_airflow_keeps_contains_the_secret(store: dict[str, str], tmp_path: Path):
     warehouse = f"s3://{BUCKET}/airflow"
     Catalog(warehouse, storage_options=store).create_table("db.t", schema=SCHEMA).write(rows(("a", 1)))
     dags, temporary = tmp_path / "dags", tmp_path / "tmp"

@@ -77,7 +77,7 @@ def test_a_program_gets_texts_as_they_are(table: Table):
     assert [line[0] for line in lines[1:]] == [*TEXTS, *FORMULAS, "plain", ""]
 
 
-def test_formulas_are_escaped_where_it_is_asked_for(table: Table):
+def test_formulas_are_escaped_on_request(table: Table):
     lines = list(csv.reader(io.StringIO(piped("read", table.path, "-o", "csv", "--escape-formulas"), newline="")))
 
     assert lines[0] == ["v", "'=n"]

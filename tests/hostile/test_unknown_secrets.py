@@ -163,7 +163,7 @@ def test_an_address_of_a_catalog_is_not_written_down(uri: str):
     assert CANARY not in f"{job!r} {config!r} {told_by(job.to_json, InvalidArgumentError)}"
 
 
-def test_an_operator_hands_over_what_may_be_secret_by_the_environment(box: Sandbox, monkeypatch: pytest.MonkeyPatch):
+def test_an_operator_passes_what_may_be_secret_in_the_environment(box: Sandbox, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("PAIMON__TABLE_API_KEY", raising=False)
     options = {"connection_string": CANARY, "anon": "true"}
     operator = PaimonJobOperator(

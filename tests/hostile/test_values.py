@@ -158,7 +158,7 @@ def is_text_of(value: str, kind: str, *, is_text: bool) -> bool:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_job_refuses_what_a_field_may_not_hold(action: str, box: Sandbox):
+def test_a_job_refuses_what_a_field_does_not_allow(action: str, box: Sandbox):
     spec = ACTIONS[action].spec
     begin = sound(action, box)
     wrong: list[str] = []
@@ -383,7 +383,7 @@ def test_an_operator_reads_rendered_texts_by_the_kind_of_their_field(
         ("expire_snapshots", "files_per_second", "inf"),
     ],
 )
-def test_an_operator_refuses_texts_that_stand_for_nothing(action: str, field: str, value: Any, box: Sandbox):
+def test_an_operator_refuses_texts_that_are_no_value(action: str, field: str, value: Any, box: Sandbox):
     before = box.table.latest_snapshot_id()
     operator = PaimonJobOperator(task_id="t", table=str(box.path), action=action, arguments={field: value})
 

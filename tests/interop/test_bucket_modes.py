@@ -189,7 +189,7 @@ def test_javas_tables_with_keys_over_all_partitions_are_written_on(case: Case, t
 # ── postponed buckets ───────────────────────────────────────────────────────────────────────────
 
 
-def test_keys_that_move_leave_their_row_behind_where_deletes_are_ignored(tmp_path: Path, oracle: JavaPaimon):
+def test_keys_that_move_leave_their_old_row_where_deletes_are_ignored(tmp_path: Path, oracle: JavaPaimon):
     options = {"bucket": "-1", "ignore-delete": "true"}
     fields = [["p", "INT NOT NULL"], ["k", "STRING NOT NULL"], ["v", "INT"]]
     first, second = [(0, "a", 1), (1, "a", 2), (0, "b", 3)], [(1, "b", 4)]

@@ -87,7 +87,7 @@ def expire_both(oracle: JavaPaimon, ours: Path, java: Path, most: int, changelog
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_files_go_and_stay(kind: str, tmp_path: Path, oracle: JavaPaimon) -> None:
+def test_the_same_files_are_deleted_and_kept(kind: str, tmp_path: Path, oracle: JavaPaimon) -> None:
     chance = random.Random(f"lifetime {kind}")
     ours, java = tmp_path / "ours.db" / "t", tmp_path / "java.db" / "t"
     create(oracle, ours, kind)
@@ -154,7 +154,7 @@ def test_a_rollback_leaves_what_java_leaves(kind: str, tmp_path: Path, oracle: J
     assert open_table(str(ours)).verify().problems == ()
 
 
-def test_the_newest_java_goes_on_where_we_expired(tmp_path: Path, oracle: JavaPaimon, newest: NewestPaimon) -> None:
+def test_the_newest_java_continues_where_we_expired(tmp_path: Path, oracle: JavaPaimon, newest: NewestPaimon) -> None:
     chance = random.Random("newest")
     path = tmp_path / "db.db" / "t"
     create(oracle, path, "none")

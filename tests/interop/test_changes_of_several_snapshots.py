@@ -74,7 +74,7 @@ def _with_keys(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [list(row) for row in rows if row[-3] is not None]
 
 
-def test_the_kinds_of_changes_are_told_beside_the_rows_too(oracle: JavaPaimon, tmp_path: Path) -> None:
+def test_the_kinds_of_changes_are_shown_with_the_rows_too(oracle: JavaPaimon, tmp_path: Path) -> None:
     path = tmp_path / "db.db" / "t"
     options = {"bucket": "1", "changelog-producer": "full-compaction"}
     oracle.call("create_table", table=str(path), fields=FIELDS, primary_keys=["k"], options=options)

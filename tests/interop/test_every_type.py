@@ -209,7 +209,7 @@ def test_keys(tmp_path: Path, oracle: JavaPaimon, name: str):
     twins.assert_same()
 
 
-def test_keys_of_orc_files_that_have_spaces_behind_them(tmp_path: Path, oracle: JavaPaimon):
+def test_keys_of_orc_files_that_end_with_spaces(tmp_path: Path, oracle: JavaPaimon):
     fields = [["k", "CHAR(3) NOT NULL"], ["v", "INT"], ["c", "CHAR(3)"]]
     options = {"file.format": "orc", "bucket": "2", "file-index.bloom-filter.columns": "c"}
     twins = Twins(oracle, tmp_path, fields, primary_keys=["k"], options=options)

@@ -61,7 +61,7 @@ def _written(pypaimon: PyPaimon, path: Path, client: Client, options: dict[str, 
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("client", ["python", "rust"])
-def test_tables_of_other_clients_are_sound(tmp_path: Path, pypaimon: PyPaimon, client: Client, name: str) -> None:
+def test_tables_of_other_clients_are_valid(tmp_path: Path, pypaimon: PyPaimon, client: Client, name: str) -> None:
     table = _written(pypaimon, tmp_path / "db.db" / "t", client, OPTIONS[name])
     before = table.to_arrow()
 

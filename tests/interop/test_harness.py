@@ -95,7 +95,7 @@ def test_a_float_is_compared_as_a_float_however_many_digits_are_printed():
     assert_same_rows([[1.1754944e-38, 1.17549435e-38]], table)
 
 
-def test_rows_that_differ_are_told_by_their_columns():
+def test_rows_that_differ_are_named_by_their_columns():
     assert difference([[1, "a", None], [2, "b", 0]], [[2, "b", 0], [1, "a", None]]) == ""
     assert difference([[1]], [[1], [1]]) == "0 of our 1 rows and 1 of their 2 rows differ\n  only theirs [1]"
     assert difference([[1, "a", 0]], [[1, "a", 5], [7, "z", 9]], ["id", "s", "v"]) == (
@@ -104,7 +104,7 @@ def test_rows_that_differ_are_told_by_their_columns():
 
 
 @pytest.mark.parametrize("name", ["types_parquet_append", "append_unaware", "types_parquet_deep"])
-def test_parquet_files_of_the_corpus_hold_what_java_reads(name):
+def test_parquet_files_of_the_corpus_contain_what_java_reads(name):
     """Only append tables without deletion vectors: their files hold just the rows."""
     found = case(name)
     read = found.read()
@@ -136,7 +136,7 @@ def test_java_reads_the_corpus_as_expected(oracle: JavaPaimon, tmp_path):
     oracle.assert_sound(path)
 
 
-def test_java_writes_and_goes_on_after_an_error(oracle: JavaPaimon, tmp_path):
+def test_java_writes_and_continues_after_an_error(oracle: JavaPaimon, tmp_path):
     path = tmp_path / "db.db" / "t"
     create = {"op": "create_table", "fields": [["k", "INT NOT NULL"], ["v", "STRING"]], "primary_keys": ["k"]}
 
@@ -177,7 +177,7 @@ def test_java_reads_what_pypaimon_writes(pypaimon: PyPaimon, oracle: JavaPaimon,
     assert_same_rows(oracle.read(path, snapshot=1), first)
 
 
-def test_pypaimon_tells_the_error_of_the_client(pypaimon: PyPaimon, tmp_path):
+def test_pypaimon_reports_the_error_of_the_client(pypaimon: PyPaimon, tmp_path):
     with pytest.raises(RuntimeError, match=r"TableNotExist|DatabaseNotExist"):
         pypaimon.read(tmp_path / "db.db" / "absent")
 

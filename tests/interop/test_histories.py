@@ -58,7 +58,7 @@ def _is_chosen(item: pytest.Item, request: pytest.FixtureRequest) -> bool:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group[0]}-{group[-1]}")
-def test_both_engines_tell_one_history(outcomes: dict[int, Outcome], group: range) -> None:
+def test_both_engines_have_the_same_history(outcomes: dict[int, Outcome], group: range) -> None:
     told = {seed: found for seed in group if (found := outcomes[seed].result()) is not None}
 
     assert told == {}, "python -m tests.interop.histories --seed <seed> --programs 1 makes it smaller"
@@ -167,7 +167,7 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
 
 
 @pytest.mark.parametrize(("program", "told"), WRONG_IN_JAVA.values(), ids=WRONG_IN_JAVA.keys())
-def test_java_is_wrong_where_programs_do_not_go(oracle: JavaPaimon, program: Program, told: str) -> None:
+def test_java_is_wrong_where_programs_do_not_test_it(oracle: JavaPaimon, program: Program, told: str) -> None:
     """When one of these no longer differs, it can be drawn again."""
     found = failure(program, oracle)
 

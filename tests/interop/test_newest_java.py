@@ -117,7 +117,7 @@ PARTITIONS: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 @pytest.mark.parametrize("legacy", ["true", "false"])
 @pytest.mark.parametrize("name", PARTITIONS)
-def test_partitions_lie_where_the_newest_java_looks(name: str, legacy: str, tmp_path: Path, newest: NewestPaimon):
+def test_partitions_are_where_the_newest_java_looks(name: str, legacy: str, tmp_path: Path, newest: NewestPaimon):
     kind, values = PARTITIONS[name]
     rows = pa.table({"p": pa.array(values, kind), "v": list(range(len(values)))})
     table = Catalog(str(tmp_path)).create_table(

@@ -52,7 +52,7 @@ def test_a_tag_made_during_a_fast_forward_does_not_outlive_its_schema(call: int)
 
 
 @pytest.mark.parametrize("call", range(4, 17, 3))
-def test_a_branch_that_is_deleted_while_it_is_made_is_whole_or_gone(call: int) -> None:
+def test_a_branch_that_is_deleted_while_it_is_made_is_complete_or_deleted(call: int) -> None:
     world = World(of_name("key"))
     table = world.table(MAIN)
     write(world, table, 1)
@@ -71,7 +71,7 @@ def test_a_branch_that_is_deleted_while_it_is_made_is_whole_or_gone(call: int) -
 
 
 @pytest.mark.parametrize("as_tags", [False, True], ids=["in its place", "as a tag"])
-def test_no_version_comes_back_of_which_files_were_deleted_later(as_tags: bool) -> None:
+def test_no_version_is_restored_whose_files_were_deleted_later(as_tags: bool) -> None:
     world = World(of_name("key"))
     table = world.table(MAIN)
     write(world, table, 1)
@@ -96,7 +96,7 @@ def test_no_version_comes_back_of_which_files_were_deleted_later(as_tags: bool) 
     world.finish()
 
 
-def test_what_a_later_deletion_has_moved_aside_comes_back_first() -> None:
+def test_what_a_later_deletion_has_moved_aside_is_restored_first() -> None:
     world = World(of_name("key"))
     table = world.table(MAIN)
     write(world, table, 1)
@@ -133,7 +133,7 @@ def test_purging_takes_the_data_files_that_are_the_changelog_of_expired_snapshot
     world.assert_exact("purge_files")
 
 
-def test_snapshots_of_a_history_that_was_rolled_back_do_not_come_back_below_another() -> None:
+def test_snapshots_of_a_history_that_was_rolled_back_are_not_restored_below_another() -> None:
     world = World(of_name("key"))
     table = world.table(MAIN)
     for key in range(1, 6):

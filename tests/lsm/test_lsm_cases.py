@@ -25,7 +25,7 @@ def test_cases_answer_as_written(path: Path) -> None:
     check_file(path)
 
 
-def test_nan_keys_lie_above_all_others() -> None:
+def test_nan_keys_are_greater_than_all_others() -> None:
     order = key_order(RowType((DataField(0, "k", parse_atomic("DOUBLE NOT NULL")),)))
 
     def file(name: str, low: float, high: float) -> DataFile:
@@ -36,7 +36,7 @@ def test_nan_keys_lie_above_all_others() -> None:
     assert [[f.name for run in s for f in run] for s in sections(files, order)] == [["c"], ["a", "b"]]
 
 
-def test_a_task_tells_what_it_costs_and_travels() -> None:
+def test_a_task_has_its_cost_and_can_be_pickled() -> None:
     schema = table(["target=100"], append=False)
     files = [
         parse_file("a L0 30 1..9 seq=1-1 rows=10"),

@@ -190,7 +190,7 @@ def test_distinct_elements_are_kept_once() -> None:
     assert merged_column("collect", [[1, 1, 2], None], kind, [[1]], distinct="true") == [2]
 
 
-def test_rows_are_told_apart_by_several_fields() -> None:
+def test_rows_are_distinguished_by_several_fields() -> None:
     rows = [[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], [{"id": 1, "name": "a"}]]
 
     assert merged_column("nested_update", rows, pa.list_(ITEM), nested_key="id,name") == [rows[0][1], rows[0][0]]
@@ -221,7 +221,7 @@ def test_distinct_texts_are_joined_once_however_the_history_is_cut(history: list
         ("--", ["a--a", "a-b--a"], "a--a--a-b"),
     ],
 )
-def test_distinct_texts_are_told_apart_by_the_delimiter(delimiter: str, texts: list[str], expected: str) -> None:
+def test_distinct_texts_are_distinguished_by_the_delimiter(delimiter: str, texts: list[str], expected: str) -> None:
     assert merged_column("listagg", texts, pa.string(), list_agg_delimiter=delimiter, distinct="true") == expected
 
 

@@ -103,7 +103,7 @@ def test_columns_count_alike_however_their_values_are_spread(order: Order):
 
 
 @pytest.mark.parametrize("order", ["zorder", "hilbert"])
-def test_many_columns_have_places_too(order: Order):
+def test_many_columns_have_positions_too(order: Order):
     chance = np.random.default_rng(3)
     columns = {str(number): pa.array(chance.integers(0, 9, 50)) for number in range(COLUMNS_MAX)}
 
@@ -114,7 +114,7 @@ def test_many_columns_have_places_too(order: Order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_ranges_are_of_equal_size_and_hold_equal_rows_together(order: Order):
+def test_ranges_are_of_equal_size_and_keep_equal_rows_together(order: Order):
     chance = np.random.default_rng(5)
     found = places(order, {"a": pa.array(chance.integers(0, 50, 10_000)), "b": pa.array(chance.random(10_000))})
 

@@ -139,7 +139,7 @@ def test_one_long_key_does_not_widen_all() -> None:
     tracemalloc.stop()
 
 
-def test_objects_and_fixed_widths_hold_equal_keys() -> None:
+def test_objects_and_fixed_widths_make_equal_keys() -> None:
     types = [parse_atomic("STRING"), parse_atomic("BIGINT")]
     # The number 0 ends in zero bytes, which fixed-width arrays drop.
     short = normalise_keys([pa.array(["a"]), pa.array([0])], types)

@@ -137,7 +137,7 @@ LIMITS = [np.iinfo(np.int64).min, np.iinfo(np.int64).max]
     ids=str,
 )
 @pytest.mark.parametrize("skip", [0, 1])
-def test_whole_numbers_are_told_apart_by_their_distances(values: pa.Array, skip: int):
+def test_integers_are_distinguished_by_their_distances(values: pa.Array, skip: int):
     values = values.slice(skip)
     listed = values.to_pylist()
 

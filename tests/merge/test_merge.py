@@ -167,13 +167,13 @@ def test_a_window_orders_all_versions_oldest_first(history: list[Record]) -> Non
     assert list(window.starts) == starts
 
 
-def test_equal_sequence_numbers_let_the_add_win() -> None:
+def test_with_equal_sequence_numbers_the_add_counts() -> None:
     retract = Record(5, UPDATE_BEFORE, 1, "x", None, None)
     add = replace(retract, kind=UPDATE_AFTER)
     assert merged([[add], [retract]], SequenceOrder()) == [add]
 
 
-def test_a_delete_record_wins_and_stays_until_it_is_dropped() -> None:
+def test_a_delete_record_counts_and_stays_until_it_is_dropped() -> None:
     add = Record(0, INSERT, 1, "x", None, None)
     delete = replace(add, sequence=1, kind=DELETE)
     other = replace(add, b="y")

@@ -126,7 +126,7 @@ def test_nested_tables_take_rows_back(name: str, history: list[Record]) -> None:
 @pytest.mark.parametrize("name", [*NESTED, *LIMITED, *PARTIAL])
 @settings(max_examples=60, deadline=None)
 @given(history=histories({"g": SMALL, "v": LINES}, max_size=14))
-def test_nested_tables_go_below_newer_ones_in_a_sequence_group(name: str, history: list[Record]) -> None:
+def test_nested_tables_are_merged_below_newer_ones_in_a_sequence_group(name: str, history: list[Record]) -> None:
     engine = engine_of(name, pa.list_(LINE), {**NESTED, **LIMITED, **PARTIAL}[name][0], "partial-update")
     expected = modelled(history, PartialUpdate([Group(("g",), {"v": name})], []).merged)
 
@@ -153,7 +153,7 @@ def test_an_entry_without_a_row_takes_away_that_of_its_key(history: list[Record]
 
 @settings(max_examples=100, deadline=None)
 @given(histories({"g": SMALL, "v": LEAKY}, max_size=16))
-def test_maps_go_below_newer_ones_in_a_sequence_group(history: list[Record]) -> None:
+def test_maps_are_merged_below_newer_ones_in_a_sequence_group(history: list[Record]) -> None:
     engine = engine_of("merge_map_with_keytime", STAMPED, {}, "partial-update")
     expected = modelled(history, PartialUpdate([Group(("g",), {"v": "merge_map_with_keytime"})], []).merged)
 

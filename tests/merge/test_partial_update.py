@@ -83,7 +83,7 @@ def test_sequence_groups_do_not_depend_on_how_the_history_is_cut(history: list[R
         (pa.string(), ["b", "a", "d", "c"]),
     ],
 )
-def test_sequence_groups_follow_numbers_however_far_apart_they_lie(
+def test_sequence_groups_follow_numbers_however_far_apart_they_are(
     columns: list[str], kind: pa.DataType, values: list[Any]
 ) -> None:
     options = {"merge-engine": "partial-update", f"fields.{','.join(columns)}.sequence-group": "a"}
@@ -167,7 +167,7 @@ def test_a_merge_does_not_leave_a_required_column_null() -> None:
         merge_function(schema)(sort_window(rows, np.zeros(2, dtype=np.int64), sequence_order(schema.table_options)))
 
 
-def test_a_first_value_from_below_takes_the_place_of_the_first() -> None:
+def test_an_older_first_value_replaces_the_first() -> None:
     engine = Engine(
         {"g": pa.int32(), "fv": pa.string(), "fn": pa.string(), "la": pa.string(), "lv": pa.string()},
         {

@@ -41,7 +41,7 @@ def rounds(runs: list[list[Record]], size: int = 100, order: SequenceOrder | Non
     return found
 
 
-def test_the_records_of_a_key_meet_in_the_order_in_which_each_run_holds_them():
+def test_the_records_of_a_key_are_merged_in_the_order_of_each_run():
     assert rounds([[(1, 0), (1, 1), (2, 2)], [(1, 5), (3, 6), (3, 7)]]) == [
         [(1, 0), (1, 5)], [(1, 1)], [(2, 2)], [(3, 6)], [(3, 7)],
     ]  # fmt: skip

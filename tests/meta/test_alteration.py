@@ -107,7 +107,7 @@ def test_a_new_column_takes_the_next_id_and_its_fields_the_ids_after_it():
         ({"after": "m"}, "k p a b r l m n"),
     ],
 )
-def test_a_new_column_goes_where_it_is_wanted(place: dict[str, Any], names: str):
+def test_a_new_column_is_put_at_the_requested_position(place: dict[str, Any], names: str):
     assert " ".join(after(schema_of(), AddColumn("n", "INT", **place)).row_type.names) == names
 
 
@@ -125,7 +125,7 @@ def test_a_column_moves(place: dict[str, Any], names: str):
     assert " ".join(after(schema_of(), MoveColumn("b", **place)).row_type.names) == names
 
 
-def test_a_new_column_can_go_before_the_partition_keys_by_option():
+def test_a_new_column_can_be_put_before_the_partition_keys_by_option():
     before = schema_of(**{"add-column-before-partition": "true"})
 
     assert after(before, AddColumn("n", "INT")).row_type.names[:2] == ("k", "n")

@@ -192,7 +192,7 @@ def test_columns_that_are_none_are_refused(tmp_path: Path, columns: Any, what: s
         Catalog(str(tmp_path)).create_table("db.t", schema=columns)
 
 
-def test_a_statement_goes_together_with_a_name_and_options(tmp_path: Path) -> None:
+def test_a_statement_can_have_a_name_and_options(tmp_path: Path) -> None:
     catalog = Catalog(str(tmp_path))
     sql = "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED) WITH ('bucket' = '2')"
 

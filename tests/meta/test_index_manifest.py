@@ -150,7 +150,7 @@ def names(files: Sequence[IndexFile]) -> set[str]:
     return {item.name for item in files}
 
 
-def test_an_added_file_takes_the_place_of_the_buckets_old_one():
+def test_an_added_file_replaces_the_old_one_of_the_bucket():
     live = [file("a", "x"), file("b", "y", bucket=1), file("h", kind=HASH)]
 
     after = next_index_files(live, added=[file("c", "x", "z")], removed=[], bucketed=True)
@@ -158,11 +158,11 @@ def test_an_added_file_takes_the_place_of_the_buckets_old_one():
     assert names(after) == {"c", "b", "h"}
 
 
-def test_a_removed_file_of_a_bucket_may_be_gone():
+def test_a_removed_file_of_a_bucket_may_be_missing():
     assert next_index_files([], added=[], removed=[file("a", "x")], bucketed=True) == []
 
 
-def test_without_buckets_files_are_told_apart_by_name():
+def test_without_buckets_files_are_distinguished_by_name():
     live = [file("a", "x"), file("b", "y")]
 
     after = next_index_files(live, added=[file("c", "x", "z")], removed=[file("a", "x")], bucketed=False)

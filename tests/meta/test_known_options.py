@@ -37,7 +37,7 @@ def test_the_engine_knows_their_names():
     assert not is_known_option("api_key")
 
 
-def test_what_is_done_has_a_place_in_the_engine():
+def test_each_supported_option_is_used_in_the_engine():
     folder = Path(paimon_engine.__file__).parent
     source = "\n".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.py") if file.name != "known.py")
 
@@ -72,7 +72,7 @@ def test_harmless_options_are_not_refused():
     check_writable(TableOptions({named(option): "1" for option in HARMLESS}))
 
 
-def test_options_beside_the_core_are_refused_too():
+def test_options_outside_of_the_core_are_refused_too():
     for option, value in {"metadata.iceberg.storage": "table-location", "log.system": "kafka"}.items():
         with pytest.raises(UnsupportedError, match=f"'{option}' = '{value}'"):
             check_writable(TableOptions({option: value}))
@@ -87,14 +87,14 @@ def test_tables_of_other_kinds_are_refused():
         check_readable(TableOptions({"type": kind}))
 
 
-def test_postponed_rows_do_not_go_to_buckets_at_once():
+def test_postponed_rows_get_no_bucket_at_once():
     with pytest.raises(UnsupportedError, match="wait for a compaction"):
         check_writable(TableOptions({"bucket": "-2", "postpone.batch-write-fixed-bucket": "true"}))
     check_writable(TableOptions({"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}))
     check_writable(TableOptions({"bucket": "4", "postpone.batch-write-fixed-bucket": "true"}))
 
 
-def test_forced_lookups_and_the_changelog_of_full_compactions_go_together_where_one_row_wins():
+def test_forced_lookups_and_the_changelog_of_full_compactions_are_allowed_together_where_one_row_is_kept():
     options = {"force-lookup": "true", "changelog-producer": "full-compaction"}
     for engine in ("partial-update", "aggregation"):
         with pytest.raises(UnsupportedError, match="'force-lookup' together with .* choose 'lookup'"):

@@ -70,7 +70,7 @@ FACES: dict[str, Callable[[Table], object]] = {
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_misspelt_option_is_told_and_refused_where_asked_for(
+def test_a_misspelt_option_is_reported_and_refused_in_strict_mode(
     table: Table, monkeypatch: pytest.MonkeyPatch, face: str
 ) -> None:
     with pytest.warns(PaimonWarning, match=r"no option 'buckt' is known, .*; did you mean 'bucket'\?"):
@@ -87,7 +87,7 @@ def test_a_misspelt_option_is_told_and_refused_where_asked_for(
         FACES[face](table)
 
 
-def test_names_of_somebodys_own_are_refused_only_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_names_are_refused_only_in_strict_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_names(["our-own-note", "bucket"])

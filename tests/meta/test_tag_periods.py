@@ -117,7 +117,7 @@ def test_other_names_are_no_automatic_tags(name: str):
     assert periods().time_of(name) is None
 
 
-def test_a_day_with_more_behind_a_blank_counts_as_in_java():
+def test_a_day_with_more_after_a_blank_counts_as_in_java():
     assert periods().time_of("2013-01-02 late") == datetime(2013, 1, 2)
 
 
@@ -132,7 +132,7 @@ def test_by_watermark_snapshots_without_one_are_passed_over():
     assert due(wanted, none, early, late) == [("2013-01-01", 2), ("2013-01-02", 3)]
 
 
-def test_a_watermark_beyond_the_calendar_is_told_and_passed_over():
+def test_a_watermark_beyond_the_calendar_is_reported_and_ignored():
     wanted = tag_periods(TableOptions({"tag.automatic-creation": "watermark"}))
     assert wanted is not None
     end = Snapshot(1, 0, "base", "delta", "user", 1, CommitKind.APPEND, 0, watermark=(1 << 63) - 1)
@@ -178,7 +178,7 @@ def test_zones():
     assert hours == [0, 0, -8, 5.5, 2]
 
 
-def test_tags_after_batch_jobs_are_named_for_the_day_or_as_asked():
+def test_tags_after_batch_jobs_are_named_for_the_day_or_as_requested():
     snapshot = at(1, "2013-01-02 23:30")
 
     assert batch_tag_name(TableOptions(UTC_CLOCK), snapshot) == "batch-write-2013-01-02"

@@ -235,7 +235,7 @@ LATER_KEYS = {
 }
 
 
-def test_the_next_snapshot_takes_over_what_holds_for_the_table_and_no_more(table: Table):
+def test_the_next_snapshot_takes_over_what_applies_to_the_table_and_no_more(table: Table):
     add_keys(table, 1, LATER_KEYS)
 
     table.write(ROWS)
@@ -269,7 +269,7 @@ def test_a_tag_keeps_all_keys_of_its_snapshot(table: Table):
     assert {key: tag[key] for key in LATER_KEYS} == LATER_KEYS
 
 
-def test_keys_of_later_releases_have_their_places_in_a_snapshot():
+def test_keys_of_later_releases_have_their_positions_in_a_snapshot():
     snapshot = parse_snapshot(
         '{"mood": 1, "operation": "WRITE", "uuid": "u", "id": 1, "version": 3, "schemaId": 0, "baseManifestList": "b", '
         '"deltaManifestList": "d", "commitUser": "c", "commitIdentifier": 1, "commitKind": "APPEND", "timeMillis": 1}',

@@ -58,7 +58,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path):
+def test_the_wheel_contains_the_two_packages_and_nothing_else(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
 
@@ -67,7 +67,7 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path):
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_a_fresh_installation_is_whole(python: Path, tmp_path: Path):
+def test_a_fresh_installation_is_complete(python: Path, tmp_path: Path):
     _run(python, "-m", "pip", "check", cwd=tmp_path)
     output = _run(python, "-c", PROBE, cwd=tmp_path, AIRFLOW_HOME=str(tmp_path / "airflow"))
     origin, name = json.loads(output.splitlines()[-1])

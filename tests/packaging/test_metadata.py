@@ -48,7 +48,7 @@ def test_airflow_finds_the_provider_under_its_name(installed: Distribution):
     assert [point.load()()["package-name"] for point in found] == [NAME]
 
 
-def test_the_pins_meet_the_declared_ranges(project: dict, pins: dict[str, Version]):
+def test_the_pins_are_in_the_declared_ranges(project: dict, pins: dict[str, Version]):
     extras = [text for extra in project["optional-dependencies"].values() for text in extra]
 
     for requirement in map(Requirement, [*project["dependencies"], *extras]):
@@ -67,7 +67,7 @@ def test_the_parts_of_spark_are_one_minor_version(pins: dict[str, Version]):
     assert pins["pyspark"] == pins["pyspark-client"]
 
 
-def test_the_changelog_speaks_of_this_version(project: dict):
+def test_the_changelog_names_this_version(project: dict):
     changelog = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
 
     assert re.search(rf"^## {re.escape(project['version'])}\b", changelog, re.MULTILINE)

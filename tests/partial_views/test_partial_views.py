@@ -16,12 +16,12 @@ OTHERS = tuple(deed for deed in DEEDS if deed not in LOOKING)
 
 @pytest.mark.parametrize("deed", LOOKING)
 @pytest.mark.parametrize("subject", ["keyed", "changelogs"])
-def test_what_the_whole_table_reaches_stays(subject: str, deed: str) -> None:
+def test_what_the_complete_table_needs_stays(subject: str, deed: str) -> None:
     _try(subject, deed, every=8)
 
 
 @pytest.mark.parametrize("deed", OTHERS)
-def test_no_other_action_deletes_what_the_whole_table_reaches(deed: str) -> None:
+def test_no_other_action_deletes_what_the_complete_table_needs(deed: str) -> None:
     _try("keyed", deed, every=30)
 
 
@@ -37,7 +37,7 @@ def test_what_was_moved_aside_stays_until_it_is_brought_back(deed: str) -> None:
 
 
 @pytest.mark.parametrize("deed", ["expire_snapshots", "delete_branch", "rollback to a tag", "remove_orphan_files"])
-def test_who_finishes_what_was_cut_short_deletes_nothing_that_is_needed(deed: str) -> None:
+def test_finishing_an_interrupted_run_deletes_nothing_that_is_needed(deed: str) -> None:
     _try("cut short", deed, every=8)
 
 
@@ -54,7 +54,7 @@ def _try(subject: str, deed: str, *, every: int) -> None:
 
 
 @pytest.mark.parametrize("subject", [name for name in SUBJECTS if name not in ("set aside", "cut short")])
-def test_a_whole_table_is_cleaned(subject: str) -> None:
+def test_a_complete_table_is_cleaned(subject: str) -> None:
     table = whole(subject)
     world = world_of(table.files, table.now_ms)
     dead = {"p=a/bucket-0/data-dead-0.parquet", "bucket-0/data-dead-0.parquet", "manifest/manifest-dead-0"}
@@ -76,7 +76,7 @@ def test_a_whole_table_is_cleaned(subject: str) -> None:
     assert {path for path in gone if not path.startswith("commits/")} == dead
 
 
-def test_a_tag_does_not_stand_for_a_time_of_which_snapshots_are_out_of_sight() -> None:
+def test_a_tag_is_not_used_for_a_time_whose_snapshots_are_not_visible() -> None:
     paths = whole("changelogs").files.keys()
     view = View("without the first snapshots", frozenset(paths - {"snapshot/snapshot-7", "snapshot/snapshot-8"}))
 

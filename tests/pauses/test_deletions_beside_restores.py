@@ -117,7 +117,7 @@ def _harm(trial: _Trial) -> str | None:
 
 
 @pytest.mark.parametrize("mover", MOVERS)
-def test_a_deletion_held_up_beside_a_restore_loses_nothing(mover: str) -> None:
+def test_a_deletion_paused_during_a_restore_loses_nothing(mover: str) -> None:
     trial = _Trial(mover)
     wrong: list[str] = []
     for at in range(trial.run(None)):
@@ -131,7 +131,7 @@ def test_a_deletion_held_up_beside_a_restore_loses_nothing(mover: str) -> None:
 
 
 @pytest.mark.parametrize("mover", MOVERS)
-def test_a_deletion_held_up_while_its_quarantine_is_restored_and_emptied_breaks_no_version(mover: str) -> None:
+def test_a_deletion_paused_while_its_quarantine_is_restored_and_emptied_breaks_no_version(mover: str) -> None:
     trial = _Trial(mover)
     wrong: list[str] = []
     for at in range(trial.run(None)):
@@ -147,7 +147,7 @@ def _before_a_file_is_deleted_in_its_place(trial: _Trial) -> int:
     return next(at for at, (verb, path) in enumerate(trial.faulty.calls) if verb == "delete" and path.startswith(home))
 
 
-def test_what_may_still_be_moved_is_told_and_goes_a_day_later() -> None:
+def test_what_may_still_be_moved_is_reported_and_deleted_a_day_later() -> None:
     trial = _Trial("expire")
     told: list[tuple[str, ...]] = []
     names: list[str] = []

@@ -30,7 +30,7 @@ def _before_snapshot(stage: Stage) -> int:
 
 
 @pytest.mark.parametrize("name", WRITING)
-def test_an_action_held_up_beside_a_clean_up_is_refused_or_readable(name: str):
+def test_an_action_paused_during_a_clean_up_is_refused_or_readable(name: str):
     chance = random.Random(f"{name} {SEED}")
     stage = Stage(BY_NAME[name])
 
@@ -41,7 +41,7 @@ def test_an_action_held_up_beside_a_clean_up_is_refused_or_readable(name: str):
 
 @pytest.mark.parametrize("clean_up", CLEAN_UPS)
 @pytest.mark.parametrize("name", ["append rows", "compact fully", "analyze"])
-def test_a_commit_held_up_just_before_it_publishes_is_not_acknowledged_without_its_files(name: str, clean_up: str):
+def test_a_commit_paused_just_before_it_publishes_is_not_acknowledged_without_its_files(name: str, clean_up: str):
     stage = Stage(BY_NAME[name])
 
     outcome = run_pause(stage, Pause(_before_snapshot(stage), clean_up))
@@ -58,7 +58,7 @@ def test_postponed_rows_whose_new_files_a_clean_up_took_are_distributed_again():
     assert look(stage.world).rows == stage.after.rows
 
 
-def test_a_metadata_commit_held_up_for_a_day_is_not_acknowledged_without_its_files():
+def test_a_metadata_commit_paused_for_a_day_is_not_acknowledged_without_its_files():
     stage = Stage(BY_NAME["roll back as the latest"])
 
     assert run_pause(stage, Pause(_before_snapshot(stage), "another engine")) == "ConflictError"
@@ -76,7 +76,7 @@ def test_a_file_on_its_way_out_of_a_quarantine_is_not_taken_with_both_its_copies
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_a_clean_up_held_up_anywhere_leaves_what_a_writer_commits_meanwhile(old: bool):
+def test_a_clean_up_paused_anywhere_leaves_what_a_writer_commits_meanwhile(old: bool):
     """The other way round: at each call of a clean-up, a write begins and ends."""
     world = World()
     keyed(world)
@@ -107,7 +107,7 @@ def test_a_clean_up_held_up_anywhere_leaves_what_a_writer_commits_meanwhile(old:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_clean_up_beside_an_expiry_searches_again_where_a_snapshot_went_while_it_looked(times: int):
+def test_a_clean_up_during_an_expiry_searches_again_if_a_snapshot_was_deleted_meanwhile(times: int):
     world = World()
     keyed(world)
     world.table().delete_tag("middle")
@@ -135,7 +135,7 @@ def test_a_clean_up_beside_an_expiry_searches_again_where_a_snapshot_went_while_
     assert unreached(world.inner, world.root) == set()
 
 
-def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
+def test_a_commit_whose_files_are_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
     stage = Stage(BY_NAME["append rows"])
     world = stage.world
     stage.reset()
@@ -174,7 +174,7 @@ def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_un
     assert check_table(world.handle()) == []
 
 
-def test_a_dry_run_keeps_nobody_out():
+def test_a_dry_run_blocks_no_commit():
     stage = Stage(BY_NAME["remove orphan files"])
     stage.reset()
     before = stage.world.inner.dump()

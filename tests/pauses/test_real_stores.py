@@ -137,7 +137,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_action_held_up_beside_others_is_refused_or_readable(place: tuple[str, dict[str, str]], name: str) -> None:
+def test_an_action_paused_during_others_is_refused_or_readable(place: tuple[str, dict[str, str]], name: str) -> None:
     case, (warehouse, options) = CASES[name], place
     keys = [] if name.startswith("append") else ["k"]
     bucket = {"bucket": "1", **({} if keys else {"bucket-key": "k"})}

@@ -83,7 +83,7 @@ def test_a_retry_happens_once(catalog: Catalog, runs: Runs, *, has_expired: bool
     assert [item for item in ids(catalog) if item] == [10, 11]
 
 
-def test_a_success_that_airflow_repeats_by_itself_is_a_retry(runs: Runs):
+def test_a_success_that_airflow_itself_repeats_is_a_retry(runs: Runs):
     """The worker told of its success, and Airflow lost it: nobody has cleared anything."""
     assert [runs.attempt()["status"], runs.attempt()["status"]] == ["committed", "already_done"]
 

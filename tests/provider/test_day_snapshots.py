@@ -173,7 +173,7 @@ def test_a_tag_on_other_rows_is_refused_or_moved(table: Any, catalog: Catalog):
 @pytest.mark.parametrize(
     "fields", [{"snapshot": "3"}, {"timestamp": "2013-01-06T00:00Z"}, {"as_of": "2013-01-07T00:00Z"}]
 )
-def test_who_says_which_snapshot_gets_that(table: Any, catalog: Catalog, fields: dict[str, str]):
+def test_a_named_snapshot_is_used(table: Any, catalog: Catalog, fields: dict[str, str]):
     assert tag(catalog.warehouse, {"write": result("write", 2)}, **fields)["snapshot_id"] == 3
 
 

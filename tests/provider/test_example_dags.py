@@ -77,7 +77,7 @@ def in_order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pipelin
         yield running, follow(running.airflow, Console(quiet=True), days=len(DAYS))
 
 
-def test_each_day_is_tagged_and_holds_what_was_known(in_order: tuple[Pipeline, list[Day]]):
+def test_each_day_is_tagged_and_has_what_was_known(in_order: tuple[Pipeline, list[Day]]):
     running, days = in_order
 
     assert [day.key for day in days] == DAYS

@@ -68,7 +68,7 @@ def test_tags_by_name(catalog: Catalog, warehouse: str):
     assert hook.look("air.nothing", wait) is None
 
 
-def test_secrets_are_named_and_never_told(connection):
+def test_secrets_are_named_and_never_shown(connection):
     connection("lake", **S3)
     hook = PaimonHook("lake", storage_options={"s3.path.style.access": "true", "token": "also secret"})
 

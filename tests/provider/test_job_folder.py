@@ -46,7 +46,7 @@ def end(process: subprocess.Popen[bytes], number: int) -> None:
     process.communicate(timeout=60)
 
 
-def test_the_folder_of_a_killed_task_goes_with_the_next_one():
+def test_the_folder_of_a_killed_task_is_deleted_by_the_next_one():
     process, left = start()
     end(process, signal.SIGKILL)
     age(left)

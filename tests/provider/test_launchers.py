@@ -219,7 +219,7 @@ def test_failures_say_what_the_process_said(program, warehouse: str, code, kind,
     assert type(failed.value) is kind
 
 
-def test_a_process_that_stays_behind_holds_nothing_up(program, warehouse: str, tmp_path: Path):
+def test_a_process_that_stays_delays_nothing(program, warehouse: str, tmp_path: Path):
     """Such as a JVM that hangs: it holds the pipe of the output."""
     program(f"""
         child = os.fork()
@@ -250,7 +250,7 @@ def _launch_in_thread(launcher: Subprocess, job: Job) -> tuple[threading.Thread,
     return thread, errors
 
 
-def test_kill_asks_first(program, warehouse: str, tmp_path: Path):
+def test_kill_sends_a_signal_first(program, warehouse: str, tmp_path: Path):
     ready, cleaned = tmp_path / "ready", tmp_path / "cleaned"
     program(f"""
         def stop(*_):
@@ -317,7 +317,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_what_a_process_has_started_ends_with_it_when_its_starter_is_gone():
+def test_what_a_process_has_started_ends_with_it_when_its_parent_has_ended():
     command = [sys.executable, "-c", GUARDED]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=PROJECT, start_new_session=True) as process:

@@ -219,7 +219,7 @@ def test_expire(catalog: Catalog, operator, context):
     assert ids(catalog, tag="kept") == [1]
 
 
-def test_changelogs_live_on_until_they_are_expired(catalog: Catalog, operator, context):
+def test_changelogs_are_kept_until_they_are_expired(catalog: Catalog, operator, context):
     catalog.table(TABLE).alter([SetOption("changelog.num-retained.min", "20")])
     kept = operator(PaimonExpireSnapshotsOperator, retain_max=1).execute(context)
 
@@ -341,7 +341,7 @@ def test_a_table_is_purged_once(catalog: Catalog, operator, context):
     assert operator(PaimonPurgeFilesOperator).execute(context)["status"] == "already_done"
 
 
-def test_a_sound_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Catalog, operator, context):
+def test_a_valid_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Catalog, operator, context):
     assert operator(PaimonVerifyOperator, depth="rows").execute(context)["status"] == "sound"
     gone = next(Path(catalog.table(TABLE).path, "bucket-0").iterdir())
     gone.unlink()
@@ -462,7 +462,7 @@ def test_commit_users_are_those_of_the_task_instance():
     assert users[0] == "eeede4df-c4d7-575e-8053-680817efb79a"
 
 
-def test_an_idempotency_key_stands_for_all_runs_that_share_it(catalog: Catalog, operator):
+def test_an_idempotency_key_is_for_all_runs_that_share_it(catalog: Catalog, operator):
     def tagged(run_id: str, key: str | None, tag: str) -> str:
         create = operator(PaimonCreateTagOperator, tag=tag, idempotency_key=key)
         return create.job(PaimonHook(warehouse=catalog.warehouse), make_context(run_id=run_id)).commit_user
@@ -498,7 +498,7 @@ def test_results_are_plain_json_and_of_bounded_size():
     assert value["details"]["expired_snapshots"] == [1, 2]
 
 
-def test_consumers_of_the_asset_are_told_the_tag(catalog: Catalog, operator):
+def test_consumers_of_the_asset_get_the_tag(catalog: Catalog, operator):
     asset = Asset("paimon://lake/air/flights")
     event = SimpleNamespace(extra={})
 
@@ -526,7 +526,7 @@ def test_all_fields_can_be_templates():
 
 
 @pytest.mark.parametrize("kind", [kind for kind in operators_below(PaimonJobOperator) if hasattr(kind, "action_name")])
-def test_an_operator_asks_for_what_its_action_takes(kind: type[PaimonActionOperator]):
+def test_an_operator_has_the_arguments_of_its_action(kind: type[PaimonActionOperator]):
     """The signature, which editors complete, and the docstring are written by hand; they say what the spec says."""
     taken = {
         name: parameter.default

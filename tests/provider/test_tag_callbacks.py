@@ -28,7 +28,7 @@ def fields(warehouse: str) -> dict[str, Any]:
     return {"task_id": "task", "table": TABLE, "warehouse": warehouse, "launcher": "in_process", "tag": "t"}
 
 
-def test_operators_tell_of_tags(heard: Heard, fields: dict[str, Any], context: dict[str, Any]):
+def test_operators_notify_of_tags(heard: Heard, fields: dict[str, Any], context: dict[str, Any]):
     PaimonCreateTagOperator(**fields).execute(context)
     PaimonDeleteTagOperator(**fields).execute(context)
 

@@ -57,7 +57,7 @@ def test_the_day_is_that_of_the_schedules_time_zone_or_else_of_the_dags():
     assert tag_of({"dag_run": run}) == "2013-01-04"
 
 
-def test_a_manual_run_of_a_daily_schedule_stands_for_the_day_that_has_ended():
+def test_a_manual_run_of_a_daily_schedule_belongs_to_the_day_that_has_ended():
     schedule = daily("02:00", "Europe/Berlin")
     interval = schedule.infer_manual_data_interval(run_after=datetime(2013, 1, 6, 15, tzinfo=UTC))
     run = SimpleNamespace(partition_key=None, data_interval_start=interval.start, data_interval_end=interval.end)
@@ -73,7 +73,7 @@ def test_days_end_when_the_next_begins():
 
 
 @pytest.mark.parametrize("tag", ["2013-01-05x", "20130105", "release-1", "2013-02-30", ""])
-def test_other_names_stand_for_no_day(tag):
+def test_other_names_mean_no_day(tag):
     assert day_of_tag(tag) is None
     assert day_of_tag("2013-01-05") == date(2013, 1, 5)
 

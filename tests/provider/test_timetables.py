@@ -42,7 +42,7 @@ def local(info: DagRunInfo, zone: str = BERLIN) -> tuple[str, str]:
     return f"{info.run_after.astimezone(ZoneInfo(zone)):%m-%d %H:%M%z}", str(info.partition_key)
 
 
-def test_a_run_stands_for_the_day_that_ended():
+def test_a_run_belongs_to_the_day_that_ended():
     runs = scheduled(daily("02:00", BERLIN), at("2013-01-21T00:00", BERLIN), 2)
 
     assert [local(run) for run in runs] == [("01-21 02:00+0100", "2013-01-20"), ("01-22 02:00+0100", "2013-01-21")]
@@ -104,7 +104,7 @@ def test_a_backfill_takes_both_of_its_days():
     assert [run.partition_key for run in days] == ["2024-03-30", "2024-03-31", "2024-04-01"]
 
 
-def test_a_manual_run_stands_for_its_key_or_for_the_day_that_has_ended():
+def test_a_manual_run_belongs_to_its_key_or_for_the_day_that_has_ended():
     timetable = daily("02:00", BERLIN)
 
     assert timetable.resolve_partition_date("2024-03-31") == at("2024-03-31T00:00", BERLIN)

@@ -31,7 +31,7 @@ def s3() -> Iterator[dict[str, str]]:
     yield from start_s3(one_at_a_time=True)
 
 
-def test_of_many_who_create_one_object_one_does(s3: dict[str, str]) -> None:
+def test_of_many_that_create_one_object_one_succeeds(s3: dict[str, str]) -> None:
     path, together = f"s3://{BUCKET}/{uuid.uuid4()}", Barrier(16)
 
     def create(number: int) -> bool:
@@ -46,7 +46,7 @@ def test_of_many_who_create_one_object_one_does(s3: dict[str, str]) -> None:
     assert storage_for(path, s3).read(path) == str(made.index(True)).encode()
 
 
-def test_what_writers_were_told_is_committed_is_there(s3: dict[str, str]) -> None:
+def test_acknowledged_commits_are_there(s3: dict[str, str]) -> None:
     table = Catalog(f"s3://{BUCKET}/{uuid.uuid4()}", storage_options=s3).create_table("db.t", schema=SCHEMA)
     together = Barrier(WRITERS)
 

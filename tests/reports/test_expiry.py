@@ -32,7 +32,7 @@ def replaced_four_times() -> World:
     return world
 
 
-def test_a_snapshot_that_is_still_seen_is_read_whatever_expiry_is_at() -> None:
+def test_a_visible_snapshot_is_read_at_every_step_of_an_expiry() -> None:
     seen: set[int] = set()
 
     def reads_all_that_it_sees(table: Table) -> None:
@@ -49,7 +49,7 @@ def test_a_snapshot_that_is_still_seen_is_read_whatever_expiry_is_at() -> None:
     assert all(len(world.table().snapshots()) == 1 for world, _ in found)
 
 
-def test_the_newest_java_shows_snapshots_whose_files_are_gone(tmp_path: Path, newest: NewestPaimon) -> None:
+def test_the_newest_java_shows_snapshots_whose_files_are_deleted(tmp_path: Path, newest: NewestPaimon) -> None:
     table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA)
     for number in range(4):
         table.write(pa.table({"k": [number]}), overwrite={})
@@ -114,7 +114,7 @@ def with_changelogs(catalog: Catalog) -> Table:
 @pytest.mark.parametrize(
     "fields", [{"retain_min": 0}, {"retain_min": -1}, {"retain_max": 0}, {"retain_max": -3, "retain_min": -3}]
 )
-def test_senseless_numbers_are_refused_before_anything_goes(tmp_path: Path, fields: dict[str, Any]) -> None:
+def test_invalid_numbers_are_refused_before_anything_is_deleted(tmp_path: Path, fields: dict[str, Any]) -> None:
     table = with_changelogs(Catalog(str(tmp_path)))
     before = files_of(table.path)
 

@@ -47,7 +47,7 @@ def compacts_and_expires(table: Table) -> None:
 
 
 @pytest.mark.parametrize("others", [writes_and_expires, compacts_and_expires])
-def test_others_who_commit_and_expire_lose_nothing_to_a_removal_of_orphans(others: Callable[[Table], Any]) -> None:
+def test_others_that_commit_and_expire_lose_nothing_to_a_removal_of_orphans(others: Callable[[Table], Any]) -> None:
     alone, *beside = histories(old_table, Table.remove_orphan_files, others)
 
     assert [file.path for file in alone[1].deleted] == [f"{alone[0].root}/{LITTER}"]

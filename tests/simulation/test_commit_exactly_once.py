@@ -111,7 +111,7 @@ def test_every_acknowledged_append_is_there_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_of_two_compactions_of_one_file_one_wins(seed: int) -> None:
+def test_of_two_compactions_of_one_file_one_succeeds(seed: int) -> None:
     chance = random.Random(seed)
     inner = MemoryStorage()
     storage = UnreliableStorage(inner, chance)
@@ -167,7 +167,7 @@ def test_metadata_of_lost_tries_is_deleted() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_manifests_are_rewritten_once_beside_others_who_commit(seed: int) -> None:
+def test_manifests_are_rewritten_once_while_others_commit(seed: int) -> None:
     chance = random.Random(seed)
     inner = MemoryStorage()
     storage = UnreliableStorage(inner, chance)

@@ -306,7 +306,7 @@ def test_a_kill_while_a_quarantine_is_brought_back_loses_nothing_and_can_be_repe
 
 
 @pytest.mark.parametrize("kind", ["bucket-0", "manifest"])
-def test_the_begin_of_a_copy_in_its_place_keeps_nothing_from_coming_back(kind: str) -> None:
+def test_an_incomplete_original_prevents_no_restore(kind: str) -> None:
     history = begin()
     before = stored(history)
     name = aside(history)
@@ -328,7 +328,7 @@ def without_list(history: History) -> str:
     return name
 
 
-def test_a_quarantine_without_a_list_is_told_and_its_files_come_back() -> None:
+def test_a_quarantine_without_a_list_is_reported_and_restored() -> None:
     history = begin()
     name = without_list(history)
     inside = {path for path in stored(history) if "/quarantine/" in path}
@@ -361,7 +361,7 @@ def test_a_file_that_is_there_with_another_size_is_never_replaced() -> None:
     assert history.storage.exists(moved)
 
 
-def test_a_list_that_nobody_understands_keeps_no_other_quarantine_from_anything() -> None:
+def test_an_unreadable_list_blocks_no_other_quarantine() -> None:
     history = begin()
     name = aside(history)
     other = history.delete_tag("old", **ALONE).quarantine
@@ -416,7 +416,7 @@ def test_an_orphan_clean_up_brings_files_to_the_quarantine_that_waits_for_them()
     assert restore(Context(history.handle, history.executor), Restore(quarantine=told["quarantine"])).missing == ()
 
 
-def test_a_file_that_a_quarantine_has_too_goes_once_that_is_emptied() -> None:
+def test_a_file_that_a_quarantine_has_too_is_deleted_once_that_is_emptied() -> None:
     history = begin()
     _orphans(history)
     (told,) = list_quarantines(history.handle)
@@ -452,7 +452,7 @@ def test_a_full_disk_leaves_no_quarantine_without_a_list(tmp_path: Path) -> None
     history.assert_exact()
 
 
-def test_empty_directories_of_a_run_that_died_are_told_and_go(tmp_path: Path) -> None:
+def test_empty_directories_of_a_run_that_died_are_reported_and_deleted(tmp_path: Path) -> None:
     root = f"{tmp_path}/db.db/t"
     history = History({"snapshot.num-retained.min": "1"}, storage=LocalStorage(), root=root).write().write()
     os.makedirs(f"{root}/quarantine/first/bucket-0")

@@ -75,7 +75,7 @@ def test_partitions_that_are_dropped_and_those_that_expire_are_two_jobs():
     assert world.table().to_arrow()["p"].to_pylist() == ["20990101"]
 
 
-def test_numbered_commits_of_one_user_are_told_apart_and_late_ones_are_known_as_done():
+def test_numbered_commits_of_one_user_are_distinguished_and_late_ones_are_known_as_done():
     world = World()
     keyed(world)
 
@@ -113,7 +113,7 @@ COMMITS: dict[str, Callable[[World], Any]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", COMMITS)
-def test_a_job_whose_reply_is_lost_commits_once_beside_others(name: str, way: str):
+def test_a_job_whose_reply_is_lost_commits_once_while_others_commit(name: str, way: str):
     world = World()
     keyed(world)
     faulty = FaultyStorage(world.inner)
@@ -180,7 +180,7 @@ def test_an_id_that_was_taken_and_has_expired_is_not_taken_again(later: int):
     history.assert_exact()
 
 
-def test_a_snapshot_that_nobody_builds_on_does_not_pass_for_a_commit():
+def test_a_snapshot_without_successor_is_not_taken_for_a_commit():
     storage = EventStorage()
     history = History(storage=storage).write("a").write("b")
     with pytest.raises(_Died):

@@ -194,7 +194,7 @@ class Play:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_job_is_done_once_whatever_happens_between_its_attempts(seed: int) -> None:
+def test_a_job_is_done_once_no_matter_what_happens_between_its_attempts(seed: int) -> None:
     play = Play(seed)
 
     for _ in range(STEPS):

@@ -47,6 +47,6 @@ def test_a_setting_that_the_server_refuses_is_an_error(connect_url: str):
         ("sc://127.0.0.1:1", {"local_cores": 3}, "local_cores"),
     ],
 )
-def test_what_does_not_go_with_the_place_is_refused(spark: str | None, resources: dict, message: str):
+def test_options_that_the_launcher_does_not_use_are_refused(spark: str | None, resources: dict, message: str):
     with pytest.raises(InvalidArgumentError, match=message), open_executor(spark, Resources(**resources)):
         pass

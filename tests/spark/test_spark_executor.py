@@ -143,7 +143,7 @@ def test_parallelism_without_a_telling_master(spark):
     assert SparkExecutor(elsewhere).parallelism == 2
 
 
-def test_groups_arrive_whole_and_in_source_order(executor):
+def test_groups_arrive_complete_and_in_source_order(executor):
     table = _table(30_000)
     source = executor.session.createDataFrame(table)
 

@@ -101,7 +101,7 @@ ACTIONS = {"write": (_write, WRITTEN), "delete": (_delete, OLD[1:]), "compact": 
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_what_was_held_up_beside_a_clean_up_is_refused_or_readable(
+def test_what_was_paused_during_a_clean_up_is_refused_or_readable(
     name: str, table: Table, spark: SparkSession, tmp_path: Path
 ) -> None:
     if name == "delete" and table.schema.primary_keys:

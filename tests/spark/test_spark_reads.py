@@ -151,7 +151,7 @@ def test_deletes_that_pypaimon_notes_as_none_are_left_out(catalog: Catalog, tmp_
     assert table.to_spark(["k"]).count() == 3
 
 
-def test_keys_that_may_be_lost_beside_a_row_are_left_to_the_engine(
+def test_keys_that_may_be_lost_in_a_row_are_left_to_the_engine(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = keyed(catalog, {"bucket": "1", "merge-engine": "partial-update", "fields.n.sequence-group": "s"})
@@ -407,7 +407,9 @@ def test_it_takes_a_spark_executor(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["relative", "sp ace%20#ü=x,y:z", "wild[card]"])
-def test_a_table_lies_where_it_may(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_table_is_where_spark_can_read_it(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     warehouse = name if name == "relative" else str(tmp_path / name)
     table = keyed(Catalog(warehouse, executor=SparkExecutor(spark)))

@@ -141,7 +141,7 @@ def test_a_job_writes_files_in_their_order_and_once(executor: SparkExecutor, tmp
     assert_same_rows(rows_of(table.to_arrow()), rows_of(pa.concat_tables([rows(0, 50, "b"), rows(50, 100, "a")])))
 
 
-def test_a_dataframe_goes_into_dynamic_buckets(session: Any, executor: SparkExecutor, tmp_path: Path) -> None:
+def test_a_dataframe_is_written_to_dynamic_buckets(session: Any, executor: SparkExecutor, tmp_path: Path) -> None:
     catalog = Catalog(str(tmp_path), executor=executor)
     options = {"bucket": -1, "dynamic-bucket.target-row-num": 300}
     table = catalog.create_table(
@@ -194,7 +194,7 @@ def test_tasks_read_files_for_dynamic_buckets_in_their_order(
     assert_each_key_in_one_bucket(table)
 
 
-def test_rows_are_clustered_in_tasks_whatever_their_types(executor: SparkExecutor, tmp_path: Path) -> None:
+def test_rows_are_clustered_in_tasks_for_all_types(executor: SparkExecutor, tmp_path: Path) -> None:
     moments = [datetime(1969, 12, 31, 23, 59, 59), datetime(2013, 1, 1, 0, 0, 0, 1), None]
     columns = {
         "n": pa.array([*range(3000)], pa.int64()),

@@ -28,7 +28,7 @@ SQL = """select cast(1 as tinyint) a, cast(2 as smallint) b, cast(3 as int) c, 4
     array(1, null) n, map('k', array(2)) o, named_struct('x', 1, 'y', struct(2, 'z')) p"""
 
 
-def test_columns_of_a_dataframe_come_back(spark: SparkSession, tmp_path: Path):
+def test_columns_of_a_dataframe_are_read_back(spark: SparkSession, tmp_path: Path):
     frame = spark.sql(SQL)
     table = Catalog(str(tmp_path), executor=SparkExecutor(spark)).create_table("db.t", schema=arrow_schema(frame))
 

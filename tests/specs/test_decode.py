@@ -90,7 +90,7 @@ def test_other_forms_of_a_value_are_read(action: str, field: str, given: Any, va
         ("create_tag", "if_exists", "perhaps", "'verify' or 'error'"),
     ],
 )
-def test_what_stands_for_no_value_is_refused_by_action_field_and_value(action: str, field: str, given: Any, allowed):
+def test_what_is_no_value_is_refused_by_action_field_and_value(action: str, field: str, given: Any, allowed):
     with pytest.raises(InvalidArgumentError, match=allowed) as refused:
         read(action, field, given)
 

@@ -75,7 +75,7 @@ def test_the_schema_of_jobs_has_it():
     assert "how long to wait between" in found["properties"]["pause"]["description"]
 
 
-def test_commands_of_actions_tell_their_options_to_programs():
+def test_commands_of_actions_show_their_options_to_programs():
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
     assert {"--full", "--bucket", "--max-bytes"} <= {name for item in commands["compact"].params for name in item.opts}

@@ -106,7 +106,7 @@ def cloud(request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
     return found
 
 
-def test_google_is_asked_to_create_only_what_is_absent(
+def test_the_request_to_google_creates_only_what_is_absent(
     google: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ):
     address, options = google
@@ -133,7 +133,7 @@ def test_a_name_is_taken_once(cloud: tuple[str, dict[str, str]]):
     assert storage.read(path) == b"first"
 
 
-def test_of_many_at_the_same_time_one_wins(cloud: tuple[str, dict[str, str]]):
+def test_of_many_at_the_same_time_one_succeeds(cloud: tuple[str, dict[str, str]]):
     address, options = cloud
     storage, path = storage_for(address, options), f"{address}/{uuid.uuid4()}/snapshot-1"
     ready, made = threading.Barrier(RACERS), []
@@ -153,7 +153,7 @@ def test_of_many_at_the_same_time_one_wins(cloud: tuple[str, dict[str, str]]):
     assert storage.read(path) == b"of %d" % made[0]
 
 
-def test_a_table_lives_there(cloud: tuple[str, dict[str, str]]):
+def test_a_table_is_created_written_and_read_there(cloud: tuple[str, dict[str, str]]):
     address, options = cloud
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
     catalog = Catalog(f"{address}/{uuid.uuid4()}", storage_options=options)

@@ -45,7 +45,7 @@ class Scripted(MemoryFileSystem):
 RACE = OSError("An error occurred (ConditionalRequestConflict) when calling the PutObject operation")
 
 
-def test_a_repeated_request_that_meets_its_own_file_has_created_it():
+def test_a_repeated_request_that_finds_its_own_file_has_created_it():
     storage = FsspecStorage(Scripted("lost and repeated"), "s3", decides_races=False)
 
     assert storage.create("/lake/snapshot-1", b"ours") is True
@@ -74,7 +74,7 @@ def test_a_race_that_the_store_did_not_decide_is_tried_again():
         FsspecStorage(Scripted(*[RACE] * 10), "s3", decides_races=False).create("/lake/a", b"1")
 
 
-def test_an_answer_that_is_lost_while_the_store_is_asked_says_nothing_of_the_file():
+def test_an_answer_that_is_lost_while_the_store_is_tested_says_nothing_of_the_file():
     storage = FsspecStorage(Scripted("lost", "lost"), "s3")
     assert storage.create("/lake/snapshot-1", b"ours") is True
 
@@ -96,7 +96,7 @@ def test_a_store_without_conditional_requests_is_read_only():
         storage.writer("/lake/a")
 
 
-def test_a_scheme_nobody_knows_is_unsupported():
+def test_an_unknown_scheme_is_unsupported():
     with pytest.raises(UnsupportedError, match="nosuch://"):
         storage_for("nosuch://bucket/table", {})
 

@@ -70,7 +70,7 @@ def fresh(proxy: Proxy) -> dict[str, str]:
     return {**proxy.options, "s3.access-key": uuid.uuid4().hex}
 
 
-def test_no_writer_is_told_that_it_has_committed(proxy: Proxy) -> None:
+def test_no_commit_is_acknowledged(proxy: Proxy) -> None:
     place = f"s3://careless/{uuid.uuid4()}"
     proxy.drops = False
     Catalog(place, storage_options=fresh(proxy)).create_table("d.t", schema=SCHEMA)
@@ -111,7 +111,7 @@ def test_the_doctor_and_the_connection_test_show_it(proxy: Proxy) -> None:
     assert found(drops=False) == {"store": True, "create-if-absent": True, "clock": True}
 
 
-def test_a_store_that_honours_it_is_asked_once_by_all_threads(proxy: Proxy) -> None:
+def test_a_store_that_honours_it_is_tested_once_by_all_threads(proxy: Proxy) -> None:
     proxy.drops = False
     storage = storage_for("s3://careless", fresh(proxy))
     place = f"s3://careless/{uuid.uuid4()}"

@@ -49,7 +49,7 @@ def _create_until_killed(directory: str, started) -> None:
         started.set()
 
 
-def test_a_killed_process_leaves_whole_files_only(tmp_path):
+def test_a_killed_process_leaves_only_complete_files(tmp_path):
     context = multiprocessing.get_context("spawn")
     for attempt in range(3):
         directory, started = tmp_path / str(attempt), context.Event()
@@ -76,7 +76,7 @@ def test_both_ways_to_publish_never_replace(tmp_path, publish):
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_reader_never_sees_half_a_file(tmp_path):
+def test_a_reader_never_sees_an_incomplete_file(tmp_path):
     storage, data = LocalStorage(), b"x" * 3_000_000
     seen: set[int] = set()
     stop = threading.Event()

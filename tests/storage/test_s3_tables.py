@@ -97,7 +97,7 @@ def test_processes_that_commit_at_once_lose_nothing(catalog: Catalog, s3_options
     assert problems(table, s3_options) == []
 
 
-def test_a_table_lives_on_s3(catalog: Catalog, s3_options: dict[str, str]):
+def test_a_table_is_written_and_read_on_s3(catalog: Catalog, s3_options: dict[str, str]):
     table = make(catalog)
     put(table, 1, 2)
     table.create_tag("first")

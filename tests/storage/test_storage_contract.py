@@ -132,7 +132,7 @@ def test_parquet_round_trip_through_writer_and_reader(place):
     assert read == table
 
 
-def test_list_gives_children_sorted_with_the_prefix_as_asked(place):
+def test_list_gives_children_sorted_with_the_prefix_of_the_call(place):
     for name in ("t/b", "t/a", "t/c/x", "t/c/y/z", "tt/other"):
         place.storage.create(place.path(name), name.encode())
 

@@ -40,7 +40,7 @@ class Model:
 
 
 @given(st.lists(st.lists(HASHES, max_size=12), max_size=5), RULES)
-def test_hashes_go_where_a_model_of_single_steps_puts_them(batches: list[list[int]], rule: BucketRule):
+def test_hashes_get_the_buckets_of_a_model_of_single_steps(batches: list[list[int]], rule: BucketRule):
     model, assigner = Model(rule), HashBuckets({}, rule)
     for batch in batches:
         found = assigner.assign(np.array(batch, dtype=np.int32)).tolist()
@@ -51,7 +51,7 @@ def test_hashes_go_where_a_model_of_single_steps_puts_them(batches: list[list[in
 
 
 @given(st.lists(HASHES), st.lists(HASHES), RULES)
-def test_a_second_assigner_goes_on_where_the_first_one_ended(one: list[int], other: list[int], rule: BucketRule):
+def test_a_second_assigner_continues_where_the_first_one_ended(one: list[int], other: list[int], rule: BucketRule):
     first = HashBuckets({}, rule)
     buckets = first.assign(np.array(one, dtype=np.int32))
     index = first.changed()
@@ -67,7 +67,7 @@ def test_a_second_assigner_goes_on_where_the_first_one_ended(one: list[int], oth
     assert all(set(index[bucket].tolist()) < set(changed[bucket].tolist()) for bucket in changed if bucket in index)
 
 
-def test_assigners_beside_each_other_add_only_to_buckets_of_their_own():
+def test_concurrent_assigners_add_only_to_buckets_of_their_own():
     known = {0: np.arange(3, dtype=np.int32), 1: np.arange(3, 5, dtype=np.int32)}
     hashes = np.arange(40, dtype=np.int32)
     for number in range(3):

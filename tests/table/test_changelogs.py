@@ -98,7 +98,7 @@ def test_changes_replayed_give_the_table(tmp_path: Path, engine: str, producer: 
         assert sorted(state.values()) == sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
 
 
-def test_input_is_told_as_it_came(tmp_path: Path):
+def test_input_is_logged_as_it_was_written(tmp_path: Path):
     table = make(tmp_path, changelog_producer="input")
 
     write(table, ("+I", 2, 1, "x", 0), ("-U", 1, 1, "x", 0), ("+U", 1, 2, "y", 0), ("-D", 2, 1, "x", 0))
@@ -109,7 +109,7 @@ def test_input_is_told_as_it_came(tmp_path: Path):
     assert table.to_arrow().num_rows == 1
 
 
-def test_an_overwrite_tells_nothing_and_leaves_no_file(tmp_path: Path):
+def test_an_overwrite_logs_nothing_and_leaves_no_file(tmp_path: Path):
     table = make(tmp_path, changelog_producer="input")
 
     table.write(pa.table({"k": [1], "a": [1], "b": ["x"], "s": [1]}, schema=SCHEMA), overwrite={})
@@ -119,7 +119,7 @@ def test_an_overwrite_tells_nothing_and_leaves_no_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("ignored", "count"), [("", 2), ("b", 0)])
-def test_updates_that_change_nothing_stay_out_when_asked(tmp_path: Path, ignored: str, count: int):
+def test_updates_that_change_nothing_are_left_out_by_option(tmp_path: Path, ignored: str, count: int):
     options = {
         "changelog-producer": "lookup",
         "changelog-producer.row-deduplicate": "true",
@@ -135,7 +135,7 @@ def test_updates_that_change_nothing_stay_out_when_asked(tmp_path: Path, ignored
     assert len(told(tmp_path, result.snapshot_id - 1, result.snapshot_id)) == count
 
 
-def test_a_file_moved_to_the_highest_level_is_told_but_not_rewritten(tmp_path: Path):
+def test_a_file_moved_to_the_highest_level_is_logged_but_not_rewritten(tmp_path: Path):
     table = make(tmp_path, changelog_producer="full-compaction", target_file_size="1 b")
     write(table, ("+I", 1, 1, "x", 0), ("+I", 2, 1, "x", 0))
     before = table.files()["file_path"].to_pylist()

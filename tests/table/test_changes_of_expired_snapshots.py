@@ -61,7 +61,7 @@ def test_changes_read_as_before_their_snapshots_expired(kind: str, tmp_path: Pat
     assert rows(table, options={"incremental-between-timestamp": f"1,{text.split(',')[1]}"}) == before[0, latest]
 
 
-def test_what_has_no_changelog_any_more_is_told_from_what_has(tmp_path: Path) -> None:
+def test_commits_with_and_without_a_changelog_are_distinguished(tmp_path: Path) -> None:
     table = made(tmp_path, "none")
     table.expire_snapshots(retain_max=2)
     table.expire_changelogs(retain_max=4)
@@ -78,7 +78,7 @@ def test_what_has_no_changelog_any_more_is_told_from_what_has(tmp_path: Path) ->
         table.rollback(snapshot=4)
 
 
-def test_a_consumer_may_go_on_from_a_changelog_which_then_stays(tmp_path: Path) -> None:
+def test_a_consumer_may_continue_from_a_changelog_which_then_stays(tmp_path: Path) -> None:
     table = made(tmp_path, "input")
     table.expire_snapshots(retain_max=2)
 
@@ -88,7 +88,7 @@ def test_a_consumer_may_go_on_from_a_changelog_which_then_stays(tmp_path: Path) 
         table.reset_consumer("job", 2)
 
 
-def test_deleted_rows_of_append_tables_stay_deleted_as_far_as_snapshots_tell(tmp_path: Path) -> None:
+def test_deleted_rows_of_append_tables_stay_deleted_as_far_as_snapshots_show(tmp_path: Path) -> None:
     options = {"bucket": "-1", "deletion-vectors.enabled": "true", **LONG}
     table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, options=options)
     for number in range(3):
@@ -103,7 +103,7 @@ def test_deleted_rows_of_append_tables_stay_deleted_as_far_as_snapshots_tell(tmp
     assert table.verify().problems == ()
 
 
-def test_contradicting_limits_of_an_option_are_told(tmp_path: Path) -> None:
+def test_contradicting_limits_of_an_option_are_reported(tmp_path: Path) -> None:
     table = made(tmp_path, "none")
 
     with pytest.raises(InvalidArgumentError, match="retain_max=3 is less than retain_min=4"):

@@ -30,7 +30,7 @@ from tests.support.corpus import Case, corpus_cases
 
 
 @pytest.mark.parametrize("case", corpus_cases())
-def test_tables_written_by_java_are_sound(case: Case) -> None:
+def test_tables_written_by_java_are_valid(case: Case) -> None:
     assert check_table(load_table(str(case.table), EnvConfig(str(case.table)))) == []
 
 
@@ -158,7 +158,7 @@ def test_a_snapshot_that_cannot_be_read_is_a_finding_and_the_others_are_looked_a
     assert any("c.orc is missing" in problem.what for problem in problems)
 
 
-def test_a_snapshot_that_does_not_go_on_from_the_one_before_is_found() -> None:
+def test_a_snapshot_that_does_not_continue_the_one_before_is_found() -> None:
     history = History().write("a").write("b").write("x")
     first, second = (entry for entry in live_entries(history.handle, read_snapshot(history.handle, 2)))
     writer = MetadataWriter(history.handle)
@@ -212,7 +212,7 @@ def stored(tmp_path: Path) -> Table:
         ("bucket-0/*.index", 0.9, "bytes expected"),
     ],
 )
-def test_half_a_file_whose_size_nothing_tells_is_found(stored: Table, kind: str, keep: float, what: str) -> None:
+def test_an_incomplete_file_of_unknown_size_is_found(stored: Table, kind: str, keep: float, what: str) -> None:
     (path,) = Path(stored.path).glob(kind)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * keep)])
@@ -222,7 +222,7 @@ def test_half_a_file_whose_size_nothing_tells_is_found(stored: Table, kind: str,
     assert [path.name in problem.what and what in problem.what for problem in found.problems] == [True]
 
 
-def test_a_footer_that_cannot_be_decoded_is_told_in_a_line(stored: Table) -> None:
+def test_a_footer_that_cannot_be_decoded_is_reported_in_a_line(stored: Table) -> None:
     (path,) = Path(stored.path).glob("bucket-0/*.parquet")
     data = path.read_bytes()
     path.write_bytes(data.replace(b"_SEQUENCE_NUMBER", b"\xb1SEQUENCE_NUMBER"))

@@ -47,7 +47,7 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def test_a_table_that_was_just_written_is_sound(table: Table) -> None:
+def test_a_table_that_was_just_written_is_valid(table: Table) -> None:
     found = table.verify("rows")
 
     assert (found.status, found.problems) == ("sound", ())
@@ -146,7 +146,7 @@ def test_keys_in_front_of_rows_that_are_not_those_of_the_rows_are_found(table: T
     ("partition", "bucket", "what"),
     [("b", 0, "has rows of another partition than its own"), ("a", 1, "row 0 belongs to bucket 0, not to 1")],
 )
-def test_rows_of_another_place_are_found(tmp_path: Path, partition: str, bucket: int, what: str) -> None:
+def test_rows_of_another_bucket_are_found(tmp_path: Path, partition: str, bucket: int, what: str) -> None:
     schema = pa.schema([("k", pa.int64()), ("p", pa.string())])
     table = Catalog(str(tmp_path)).create_table(
         "db.t", schema=schema, primary_keys=["k", "p"], partition_keys=["p"], options={"bucket": "2"}

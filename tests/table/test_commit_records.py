@@ -225,7 +225,7 @@ def test_a_killed_attempt_is_repeated_once_or_refused(world: World, place: str, 
     assert times(world) == 1
 
 
-def test_a_tag_tells_of_what_another_engine_has_expired(world: World):
+def test_a_tag_shows_what_another_engine_has_expired(world: World):
     die(world, "create", "/snapshot-", after=False)
     world.write({0: 0})
     world.table().create_tag("kept")
@@ -236,7 +236,7 @@ def test_a_tag_tells_of_what_another_engine_has_expired(world: World):
     assert times(world) == 1
 
 
-def test_two_attempts_of_one_job_beside_each_other_commit_once(world: World):
+def test_two_attempts_of_one_job_at_the_same_time_commit_once(world: World):
     storage = EventStorage(world.inner)
     storage.once("create", "/snapshot-", lambda: write(world))
 
@@ -393,7 +393,7 @@ def test_records_are_forgotten_after_their_time(world: World, clean: str):
     assert write(world, user="kept for long", key=8) == "already_done"
 
 
-def test_a_copied_record_lives_as_long_as_it_says(world: World):
+def test_a_copied_record_is_kept_as_long_as_it_says(world: World):
     """Times of files are not those of commits: a copy may have kept them, or not."""
     write(world)
     path = record_path(world.handle(), KEY)
@@ -408,7 +408,7 @@ def test_a_copied_record_lives_as_long_as_it_says(world: World):
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1, "user": 3}'])
-def test_a_damaged_record_stops_the_job_and_nobody_else(world: World, data: bytes):
+def test_a_damaged_record_stops_the_job_and_no_other(world: World, data: bytes):
     write(world)
     world.inner.overwrite(record_path(world.handle(), KEY), data)
 

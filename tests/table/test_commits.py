@@ -40,7 +40,7 @@ def kinds(table: Table) -> list[str]:
     return table.snapshots().column("commit_kind").to_pylist()
 
 
-def test_an_empty_write_makes_a_snapshot_only_where_the_table_asks_for_it(table: Table, oracle: JavaPaimon):
+def test_an_empty_write_makes_a_snapshot_only_where_the_table_requires_it(table: Table, oracle: JavaPaimon):
     forced = open_table(table.path, options={"commit.force-create-snapshot": "true"})
 
     assert table.write(NOTHING).status == "noop"
@@ -75,7 +75,7 @@ def test_an_overwrite_replaces_named_partitions_or_those_of_its_rows(table: Tabl
     assert oracle.read(table.path) == []
 
 
-def test_a_commit_says_who_made_it_and_what_they_say_of_it(table: Table):
+def test_a_commit_has_its_user_and_properties(table: Table):
     table.write(rows(("a", 5)), commit_user="me", commit_identifier=41, watermark=100, properties={"source": "x"})
     table.write(rows(("a", 6)), commit_user="me", commit_identifier=42, watermark=50)
 

@@ -110,7 +110,7 @@ def test_a_key_keeps_its_bucket_in_its_partition_and_new_keys_fill_buckets():
     assert places == {**{("a", k): {k // 3} for k in range(7)}, ("b", 3): {0}}
 
 
-def test_only_files_that_can_hold_a_key_are_read():
+def test_only_files_that_can_have_a_key_are_read():
     table = new_table()
     for first in (0, 100, 200):
         put(table, *(("a", first + k, 0) for k in range(3)))
@@ -123,7 +123,7 @@ def test_only_files_that_can_hold_a_key_are_read():
     assert [tuple(row.values()) for row in table.to_arrow(where="k = 101").to_pylist()] == [("b", 101, 1)]
 
 
-def test_keys_that_others_have_moved_meanwhile_are_found_at_their_new_place():
+def test_keys_that_others_have_moved_meanwhile_are_found_in_their_new_partition():
     table = new_table()
     put(table, ("a", 1, 0), ("a", 2, 0))
     put(table, ("b", 1, 2), ("b", 3, 2), during=lambda: put(table, ("c", 1, 1), ("c", 3, 1)))
@@ -160,7 +160,7 @@ def test_all_rows_can_be_replaced_but_not_those_of_some_partitions():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_tasks_place_rows_in_the_order_of_the_files(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_tasks_assign_rows_in_the_order_of_the_files(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     table, executor, model = new_table(engine, str(tmp_path / "lake")), LocalExecutor(3), {}
     (tmp_path / "in").mkdir()
     monkeypatch.setattr("paimon_engine.table.write.source_files.TASK_BYTES", 1)

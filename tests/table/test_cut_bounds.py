@@ -93,7 +93,7 @@ def test_rows_above_a_cut_key_are_read_with_a_warning(keyed: Table) -> None:
     assert values(found) == WRITTEN
 
 
-def test_such_a_table_is_sound_with_notes(keyed: Table) -> None:
+def test_such_a_table_is_valid_with_notes(keyed: Table) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = keyed.verify("rows")
@@ -103,7 +103,7 @@ def test_such_a_table_is_sound_with_notes(keyed: Table) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::paimon_engine.errors.PaimonWarning")
-def test_a_key_behind_a_cut_bound_meets_its_other_version(keyed: Table) -> None:
+def test_a_key_beyond_a_cut_bound_is_merged_with_its_other_version(keyed: Table) -> None:
     """The second file begins above the cut bound of the first one, and yet holds a key of it."""
     keyed.write(rows((BASE + 789, 0, 3), (BASE + 900, 0, 4)))
 

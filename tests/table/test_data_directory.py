@@ -35,7 +35,7 @@ def files(table: Table) -> set[str]:
     return {path for path in found if "bucket-" in path}
 
 
-def test_data_files_lie_and_are_found_below_that_directory(table: Table) -> None:
+def test_data_files_are_written_and_found_below_that_directory(table: Table) -> None:
     assert {path.rpartition("/")[0] for path in files(table)} == {"data/files/p=a/bucket-0", "data/files/p=b/bucket-0"}
     assert sorted(table.to_arrow()["k"].to_pylist()) == [1, 2, 3]
     assert table.verify("rows").status == "sound"

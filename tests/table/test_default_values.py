@@ -35,7 +35,7 @@ def test_null_is_read_as_the_default_and_stays_null_in_the_file(table: Table):
     assert pq.read_table(file)["v"].null_count == 3
 
 
-def test_a_filter_sees_the_default(table: Table):
+def test_a_filter_compares_the_default(table: Table):
     assert table.to_arrow(["k"], "v = 7")["k"].to_pylist() == [1, 2, 3]
     assert table.to_arrow(["k"], "v = 5")["k"].to_pylist() == []
     assert table.to_arrow(["k"], "s IS NULL")["k"].to_pylist() == []

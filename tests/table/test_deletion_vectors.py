@@ -118,7 +118,7 @@ POSITIONS: dict[str, Sequence[int]] = {
 }
 
 
-def test_rows_deleted_by_java_are_gone_and_its_vectors_are_written_the_same(oracle: JavaPaimon, tmp_path: Path):
+def test_rows_deleted_by_java_are_not_read_and_its_vectors_are_written_the_same(oracle: JavaPaimon, tmp_path: Path):
     path = tmp_path / "db.db" / "t"
     rows: list[Row] = [[number, number // 2] for number in range(70_000)]
     create = {"op": "create_table", "fields": [["id", "INT"], ["half", "INT"]], "primary_keys": []}
@@ -198,7 +198,7 @@ def test_tables_of_java_are_written_and_compacted_as_java_does(
         assert deleted_counts(ours) == {}
 
 
-def test_a_replaced_row_is_marked_where_it_lies(tmp_path: Path):
+def test_a_replaced_row_is_marked_in_its_file(tmp_path: Path):
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "9"}
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
     table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
@@ -265,7 +265,7 @@ def test_files_are_rewritten_when_enough_of_their_rows_are_deleted(tmp_path: Pat
     assert table.to_arrow().num_rows == 80
 
 
-def test_wide_vectors_are_written_when_asked(tmp_path: Path):
+def test_wide_vectors_are_written_by_option(tmp_path: Path):
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"}
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
     table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
@@ -287,7 +287,7 @@ def _message(table: TableHandle) -> CommitMessage:
 
 
 @pytest.mark.parametrize("name", ["dv_parquet", "append_dv"])
-def test_data_files_do_not_go_without_their_vectors(copy: Callable[[str], Path], name: str):
+def test_data_files_are_not_removed_without_their_vectors(copy: Callable[[str], Path], name: str):
     path = copy(name)
     before = stored(path)
 

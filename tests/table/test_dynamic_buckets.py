@@ -90,7 +90,7 @@ def test_a_write_without_new_keys_leaves_the_index_manifest():
     assert latest_snapshot(handle_of(table)).index_manifest == before
 
 
-def test_compaction_keeps_the_index_and_a_deleted_key_comes_back_to_its_bucket():
+def test_compaction_keeps_the_index_and_a_deleted_key_returns_to_its_bucket():
     table = new_table()
     put(table, (1, 10, 0), (1, 11, 0), (1, 12, 0))
     bucket = bucket_of(table, 1, 12)
@@ -198,7 +198,7 @@ def test_an_index_file_that_expired_meanwhile_is_a_conflict_that_solves_itself()
     assert_each_key_in_one_bucket(table)
 
 
-def test_a_write_that_never_gets_through_says_so_and_leaves_no_file():
+def test_a_write_that_always_fails_says_so_and_leaves_no_file():
     table = new_table(**{"dynamic-bucket.target-row-num": "1", "commit.max-retries": "0"})
     free = {"commit.max-retries": "10"}
     with pytest.raises(ConflictError, match="another bucket"):
@@ -270,7 +270,7 @@ def take(table: Table, step: Step, model: Values) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_writers_beside_each_other_leave_the_rows_of_a_dict(seed: int):
+def test_random_concurrent_writers_leave_the_rows_of_a_dict(seed: int):
     random = Random(seed)
     table, model = new_table(**random.choice([{}, {"dynamic-bucket.max-buckets": "3"}])), {}
     for _ in range(2):

@@ -63,7 +63,7 @@ def test_time_travel_takes_both_along(path: str, oracle: JavaPaimon):
         assert_same_rows(found, oracle.read(path, snapshot=snapshot), f"snapshot {snapshot}")
 
 
-def test_partitions_are_the_tables_own_whatever_the_filter_leaves_of_them(path: str):
+def test_partitions_are_the_tables_own_with_every_filter(path: str):
     table = open_table(path)
 
     assert sorted(table.to_arrow()["p"].to_pylist()) == [1, 1, 2, 3, 4]

@@ -150,7 +150,7 @@ def test_the_difference_of_two_states_does_not_show_a_new_index(tmp_path: Path):
 # ── what is stored ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_small_indexes_lie_in_the_manifest_large_ones_beside_the_file(make_table: MakeTable):
+def test_small_indexes_are_in_the_manifest_large_ones_in_files(make_table: MakeTable):
     options = {"file-index.bitmap.columns": "n", "file-index.bloom-filter.columns": "s"}
     small = make_table({"n": pa.int64(), "s": pa.string()}, options={"file-index.bitmap.columns": "n"})
     large = make_table({"n": pa.int64(), "s": pa.string()}, options=options)
@@ -392,7 +392,7 @@ def test_indexes_that_cannot_be_are_named_and_leave_no_file(
     assert not list(Path(table.path).rglob("data-*"))
 
 
-def test_files_that_are_not_committed_go_with_their_indexes(make_table: MakeTable):
+def test_files_that_are_not_committed_are_deleted_with_their_indexes(make_table: MakeTable):
     table = make_table({"n": pa.int64()}, options={"file-index.bloom-filter.columns": "n"})
     messages = table.messages({"n": [1]})
     assert len(data_names(table)) == 2
@@ -406,7 +406,7 @@ def data_names(table: Subject) -> list[str]:
     return [info.path for info in table.handle.env.storage.walk(table.path) if "/data-" in info.path]
 
 
-def test_expired_files_go_with_their_indexes(tmp_path: Path):
+def test_expired_files_are_deleted_with_their_indexes(tmp_path: Path):
     options = {"file-index.bloom-filter.columns": "n", "bucket": "1", "snapshot.num-retained.min": "1"}
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
     table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["n"], options=options)

@@ -150,7 +150,7 @@ def test_two_tags_are_compared_as_states(table: Table):
     assert sorted(tuple(row.values()) for row in found) == [("+I", 1, "b"), ("+I", 4, "d"), ("-D", 3, "a")]
 
 
-def test_two_snapshots_are_compared_when_asked(table: Table):
+def test_two_snapshots_are_compared_on_request(table: Table):
     put(table, (1, "a"), (2, "a"))
     put(table, (1, "b"))
     put(table, (1, "a"))
@@ -326,7 +326,7 @@ def test_java_sees_the_same_changes_in_an_append_table_of_ours(log: Table, oracl
         assert_java_agrees(oracle, log.path, bounds)
 
 
-def test_rows_that_were_deleted_later_were_added_all_the_same(tmp_path: Path, oracle: JavaPaimon):
+def test_rows_that_were_deleted_later_still_were_added(tmp_path: Path, oracle: JavaPaimon):
     options = {"deletion-vectors.enabled": "true"}
     log = Catalog(str(tmp_path)).create_table("db.log", schema=SCHEMA, options=options)
     for turn in range(3):
@@ -343,7 +343,7 @@ def test_rows_that_were_deleted_later_were_added_all_the_same(tmp_path: Path, or
 # ── tags ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_tags_can_stand_for_their_snapshots(table: Table):
+def test_tags_can_be_used_for_their_snapshots(table: Table):
     put(table, (1, "a")).create_tag("first")
     put(table, (1, "b"), (2, "x"))
     put(table, (2, "x", "-D")).create_tag("last")

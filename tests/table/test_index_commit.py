@@ -54,7 +54,7 @@ def live(table: Subject) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [CommitKind.APPEND, CommitKind.COMPACT])
-def test_index_files_come_go_and_stay(subject: Subject, kind: CommitKind):
+def test_index_files_are_added_removed_and_kept(subject: Subject, kind: CommitKind):
     one, two = vectors(subject, "index-1", "f-1"), vectors(subject, "index-2", "f-1", "f-2")
 
     assert isinstance(committed(subject, message(subject, new=[one]), kind=kind), Committed)
@@ -96,7 +96,7 @@ def test_a_file_whose_place_others_have_taken_is_a_conflict(subject: Subject):
         assert isinstance(again, Conflict)
 
 
-def test_files_of_different_kinds_have_places_of_their_own(make_table: MakeTable):
+def test_files_of_different_kinds_do_not_replace_each_other(make_table: MakeTable):
     table = make_table(COLUMNS, primary_keys=["k"]).write({"k": [1], "v": ["a"]})
     one = vectors(table, "index-1", "f-1")
     two = IndexFile(one.partition, 0, HASH, "index-2", 4, 1)

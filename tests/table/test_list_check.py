@@ -78,7 +78,7 @@ def test_an_expiry_of_metadata_keeps_what_the_true_list_of_a_snapshot_names(numb
     assert any("may belong to another snapshot" in reason for reason in again.stopped)
 
 
-def test_an_exchanged_list_of_what_has_gone_hinders_nothing_later():
+def test_an_exchanged_list_of_deleted_snapshots_hinders_nothing_later():
     history = appended(8)
     exchange(history, 4, 2)
     history.expire(retain_max=3)
@@ -90,7 +90,7 @@ def test_an_exchanged_list_of_what_has_gone_hinders_nothing_later():
     assert history.ids() == [9, 10]
 
 
-def test_a_fast_forward_compares_no_snapshot_of_main_with_one_that_takes_its_place():
+def test_a_fast_forward_compares_no_snapshot_of_main_with_one_that_replaces_it():
     history = History().write("a")
     history.tag("base")
     history.branch("dev", "base")

@@ -71,7 +71,7 @@ class Race:
 
 
 @pytest.mark.parametrize("merged_from", ["3", "1000"], ids=["manifests merged often", "never"])
-def test_finished_work_goes_on_until_it_is_committed(merged_from: str):
+def test_finished_work_is_retried_until_it_is_committed(merged_from: str):
     race = Race({"manifest.merge-min-count": merged_from})
     request = race.compaction("old-0", "old-1")
     race.let_others_win(MORE_THAN_JAVA_ENDURES)
@@ -87,7 +87,7 @@ def test_finished_work_goes_on_until_it_is_committed(merged_from: str):
 
 
 @pytest.mark.parametrize("files", [3, 60])
-def test_a_further_try_asks_the_store_for_as_little_however_many_files_there_are(files: int):
+def test_a_further_try_needs_few_requests_however_many_files_there_are(files: int):
     race = Race({"manifest.merge-min-count": "1000"}, files)
     request = race.compaction("old-0", "old-1")
     race.let_others_win(5)
@@ -124,7 +124,7 @@ def test_what_others_have_replaced_meanwhile_is_a_conflict_in_any_try():
 
 
 @pytest.mark.parametrize("lost_before", [0, 3])
-def test_another_attempt_of_the_same_job_that_wins_the_race_is_found(lost_before: int):
+def test_another_attempt_of_the_same_job_that_commits_first_is_found(lost_before: int):
     race = Race()
     handle = race.history.handle
     ours, theirs = (
@@ -164,7 +164,7 @@ def test_an_overwrite_removes_what_came_while_it_lost_races():
         ({"commit.max-retries": "4", "commit.timeout": "1 h"}, 5),
     ],
 )
-def test_limits_that_a_table_sets_hold(options: dict[str, str], tries: int):
+def test_limits_that_a_table_sets_apply(options: dict[str, str], tries: int):
     race = Race({**QUICK, **options})
     race.let_others_win(100)
 
@@ -184,7 +184,7 @@ def test_limits_that_a_table_sets_hold(options: dict[str, str], tries: int):
         ({"commit.max-retries": "3", "commit.timeout": "3 s"}, 3),
     ],
 )
-def test_how_long_a_commit_goes_on(options: dict[str, str], seconds: float | None):
+def test_how_long_a_commit_is_retried(options: dict[str, str], seconds: float | None):
     assert patience.Patience(TableOptions(options)).seconds == seconds
 
 
@@ -208,7 +208,7 @@ def test_waits_that_a_table_sets_grow_as_in_java():
             assert expected <= wait <= expected * 1.2
 
 
-def test_who_has_lost_more_often_waits_no_longer_than_a_try_takes():
+def test_a_writer_that_has_lost_more_often_waits_no_longer_than_a_try_takes():
     bounds = [4.0, 2.0, 4 / 3, *[1.0] * 97]
     for wait, bound in zip(waits({}, 100), bounds, strict=True):
         assert 0 <= wait <= 0.25 * bound
@@ -218,7 +218,7 @@ def test_who_has_lost_more_often_waits_no_longer_than_a_try_takes():
 # ── a store that does not answer ────────────────────────────────────────────────────────────────
 
 
-def test_a_store_that_never_answers_is_told_of_after_some_tries():
+def test_a_store_that_never_answers_is_reported_after_some_tries():
     tries = []
 
     def lost(event: tuple[str, str]) -> None:

@@ -180,7 +180,7 @@ def test_changes_of_a_first_row_table_are_those_that_compactions_let_appear(make
     assert changes("diff", 2) == [(2, "c")]
 
 
-def test_a_first_row_table_drops_deletes_only_when_told_to(make_table: MakeTable) -> None:
+def test_a_first_row_table_drops_deletes_only_by_option(make_table: MakeTable) -> None:
     rows = {"k": [1, 1], "v": ["a", None], "_KIND": ["+I", "-D"]}
     ignoring = make_table(
         {"k": pa.int32(), "v": pa.string()}, primary_keys=["k"], options={**FIRST_ROW, "ignore-delete": "true"}
@@ -246,7 +246,7 @@ def test_a_table_that_cannot_be_merged_is_not_created() -> None:
         create({"bucket": "1", "fields.zz.sequence-group": "v"})
 
 
-def test_above_level_0_one_record_of_a_lookup_table_holds_the_older_ones(oracle: JavaPaimon, tmp_path: Path) -> None:
+def test_above_level_0_one_record_of_a_lookup_table_includes_the_older_ones(oracle: JavaPaimon, tmp_path: Path) -> None:
     path = str(tmp_path / "db.db" / "t")
     fields = [["k", "INT NOT NULL"], ["v", "INT"], ["pad", "STRING"]]
     options = {**AGGREGATION, "fields.v.aggregate-function": "sum", "changelog-producer": "lookup"}
@@ -282,7 +282,9 @@ def test_changelogs_of_aggregating_lookup_tables_are_merged_as_java_does(oracle:
     assert sorted(changes(0, 4)) == [(1, 1), (1, 3)]
 
 
-def test_deletes_that_remove_rows_reach_older_files_and_go_in_full_compactions(make_table: MakeTable) -> None:
+def test_deletes_that_remove_rows_apply_to_older_files_and_are_dropped_in_full_compactions(
+    make_table: MakeTable,
+) -> None:
     columns = {"k": pa.int32(), "g": pa.int32(), "v": pa.int64()}
     grouped = {"fields.g.sequence-group": "v", "partial-update.remove-record-on-sequence-group": "g"}
     summed = {"fields.v.aggregate-function": "sum", "aggregation.remove-record-on-delete": "true"}

@@ -65,7 +65,9 @@ def test_files_without_partition_columns_are_read(make_table: MakeTable, form: s
 
 
 @pytest.mark.parametrize("keys", [[], ["p", "k"]], ids=["append", "keyed"])
-def test_spaces_behind_a_partition_stay_where_files_lose_them(oracle: JavaPaimon, tmp_path: Path, keys: list[str]):
+def test_spaces_at_the_end_of_a_partition_stay_where_files_lose_them(
+    oracle: JavaPaimon, tmp_path: Path, keys: list[str]
+):
     path = tmp_path / "db.db" / "t"
     fields = [["p", "CHAR(3) NOT NULL"], ["k", "INT NOT NULL"], ["v", "CHAR(2)"]]
     options = {"file.format": "orc", "bucket": "1" if keys else "-1"}

@@ -81,7 +81,7 @@ def test_postponed_rows_may_come_in_any_order_of_their_keys():
     assert rows_of(table) == [(1, 2, 0), (1, 3, 0), (1, 5, 0), (1, 7, 0), (1, 9, 0)]
 
 
-def test_files_are_named_as_java_names_them_and_lie_in_a_directory_of_their_own(tmp_path: Path):
+def test_files_are_named_as_java_names_them_and_are_in_their_own_directory(tmp_path: Path):
     table = new_table(str(tmp_path))
     table.write(rows((1, 1, 0)))
 
@@ -240,7 +240,7 @@ def test_changelogs_of_postponed_rows_are_refused():
         new_table(options={"changelog-producer": "input"})
 
 
-def test_postponed_tables_need_a_key_that_holds_their_partitions():
+def test_postponed_tables_need_a_key_with_their_partition_columns():
     catalog = Catalog(f"memory://postponed/{uuid.uuid4()}")
     with pytest.raises(InvalidArgumentError, match="primary key"):
         catalog.create_table("db.t", schema=SCHEMA, options={"bucket": "-2"})

@@ -36,7 +36,7 @@ KV = {"k": pa.int64(), "v": pa.string()}
 # ── primary-key tables ──────────────────────────────────────────────────────────────────────────
 
 
-def test_the_last_row_of_a_key_wins(make_table: MakeTable):
+def test_the_last_row_of_a_key_counts(make_table: MakeTable):
     table = make_table(KV, primary_keys=["k"])
 
     table.write({"k": [2, 1, 2], "v": ["a", "b", "c"]}).write({"k": [1, 3], "v": ["d", "e"]})
@@ -54,7 +54,7 @@ def test_a_flush_keeps_one_row_per_key_with_the_number_of_its_arrival(make_table
     assert (file.level, file.file_source, file.delete_row_count) == (0, FileSource.APPEND, 0)
 
 
-def test_sequence_numbers_go_on_where_the_bucket_ended(make_table: MakeTable):
+def test_sequence_numbers_continue_where_the_bucket_ended(make_table: MakeTable):
     table = make_table(KV, primary_keys=["k"]).write({"k": [1, 2], "v": ["a", "b"]}).write({"k": [3], "v": ["c"]})
 
     ranges = sorted((file.min_sequence_number, file.max_sequence_number) for file in table.files)

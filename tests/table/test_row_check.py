@@ -37,7 +37,7 @@ def key(subject: Subject, value: int) -> bytes:
     return encode_row([field.type for field in subject.handle.schema.key_type], [value], reserve_null=True)
 
 
-def test_a_sound_file_is_read(subject: Subject) -> None:
+def test_a_valid_file_is_read(subject: Subject) -> None:
     assert rows(subject, subject.files[0]) == 3
     assert rows(subject, subject.files[0], deleted=[0, 2]) == 1
 
@@ -84,7 +84,7 @@ def test_a_deletion_vector_of_rows_that_the_file_does_not_have(subject: Subject)
         rows(subject, subject.files[0], deleted=[1, 3])
 
 
-def test_a_file_that_is_gone(subject: Subject) -> None:
+def test_a_missing_file(subject: Subject) -> None:
     with pytest.raises(NotFoundError, match=r"data-x\.parquet is missing .* restore the file from a copy"):
         rows(subject, replace(subject.files[0], name="data-x.parquet"))
 

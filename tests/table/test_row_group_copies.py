@@ -238,7 +238,7 @@ def test_row_groups_of_several_files_and_keys(tmp_path: Path, copied: list[int])
     )
 
 
-def test_parts_copy_what_lies_in_their_keys(tmp_path: Path, copied: list[int]):
+def test_parts_copy_row_groups_in_their_range_of_keys(tmp_path: Path, copied: list[int]):
     table = table_of(tmp_path, rows_of(range(0, 1400, 2)))
     for key in (57, 100, 1111):
         table.write(rows_of([key]))

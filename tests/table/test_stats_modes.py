@@ -122,7 +122,7 @@ def test_statistics_have_the_bytes_that_java_gives_them(
     assert mine.file.value_stats_columns is None
 
 
-def test_the_columns_behind_the_first_few_have_no_statistics_and_are_left_out(tmp_path: Path):
+def test_the_columns_after_the_first_few_have_no_statistics_and_are_left_out(tmp_path: Path):
     table = make(tmp_path, {"metadata.stats-keep-first-n-columns": "2", "fields.d.stats-mode": "counts"})
     table.write(rows())
 
@@ -177,7 +177,7 @@ def test_columns_without_statistics_are_left_out_on_demand_only(
 
 
 @pytest.mark.parametrize("dense", ["true", "false"])
-def test_filters_find_the_same_rows_whatever_statistics_there_are(tmp_path: Path, dense: str):
+def test_filters_find_the_same_rows_with_all_statistics(tmp_path: Path, dense: str):
     table = make(tmp_path, {"metadata.stats-keep-first-n-columns": "1", "metadata.stats-dense-store": dense})
     table.write(rows())
 

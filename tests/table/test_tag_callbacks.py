@@ -115,7 +115,7 @@ def test_those_that_were_made_before_one_that_cannot_be_are_closed(heard: Heard)
     assert [line["word"] for line in heard.lines] == ["closed"]
 
 
-def test_every_action_that_makes_or_removes_tags_tells(heard: Heard, tmp_path: Path):
+def test_every_action_that_makes_or_removes_tags_notifies(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a").write("b").write("c")
 
     def newly(act: Callable[[], Any]) -> list[tuple[str, str, int | None]]:
@@ -146,7 +146,7 @@ def test_every_action_that_makes_or_removes_tags_tells(heard: Heard, tmp_path: P
     assert pending(history) == []
 
 
-def test_a_fast_forward_tells_of_the_tags_that_come_and_go(heard: Heard, tmp_path: Path):
+def test_a_fast_forward_notifies_of_the_tags_that_it_makes_and_deletes(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a")
     history.tag("base")
     history.branch("dev", "base")
@@ -160,7 +160,7 @@ def test_a_fast_forward_tells_of_the_tags_that_come_and_go(heard: Heard, tmp_pat
     assert history.tags() == ["base", "of-branch"]
 
 
-def test_due_tags_are_told_when_they_come_move_and_go(heard: Heard, tmp_path: Path):
+def test_due_tags_are_notified_when_made_moved_and_deleted(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, {**heard.options(), **DAILY, "tag.num-retained-max": "1"})
 
     def due_at(day: int) -> None:
@@ -183,7 +183,7 @@ def test_due_tags_are_told_when_they_come_move_and_go(heard: Heard, tmp_path: Pa
     ]
 
 
-def test_another_name_is_told_to_nobody_and_needs_nobody_as_in_java(heard: Heard, tmp_path: Path):
+def test_another_name_notifies_nobody_and_needs_no_class_as_in_java(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, {**heard.options(), **FILES}).write("a")
     history.tag("t")
     heard.forget()
@@ -196,7 +196,7 @@ def test_another_name_is_told_to_nobody_and_needs_nobody_as_in_java(heard: Heard
     assert not history.storage.exists(history.handle.paths.tag_success("t"))
 
 
-def test_branches_tell_of_their_own_tags_and_come_and_go_without_a_word(heard: Heard, tmp_path: Path):
+def test_branches_notify_of_their_own_tags_but_not_of_themselves(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a")
     history.tag("base")
     heard.forget()
@@ -209,7 +209,7 @@ def test_branches_tell_of_their_own_tags_and_come_and_go_without_a_word(heard: H
     assert heard.words == [("created", "t", 1)]
 
 
-def test_a_dry_run_tells_nobody_and_needs_nobody(heard: Heard, tmp_path: Path):
+def test_a_dry_run_notifies_nobody_and_needs_no_class(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, {**heard.options(), **DAILY}).write("a")
     history.tag("t", time_retained=1)
     history.now_ms += DAY_MS
@@ -232,7 +232,7 @@ def test_a_dry_run_tells_nobody_and_needs_nobody(heard: Heard, tmp_path: Path):
 # ── at least once ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_repeated_job_that_finds_its_tag_made_tells_again(heard: Heard, tmp_path: Path):
+def test_a_repeated_job_that_finds_its_tag_made_notifies_again(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, {**heard.options(), **FILES}).write("a")
     history.tag("t")
     history.storage.delete([history.handle.paths.tag_success("t")])
@@ -243,7 +243,7 @@ def test_a_repeated_job_that_finds_its_tag_made_tells_again(heard: Heard, tmp_pa
     assert history.storage.exists(history.handle.paths.tag_success("t"))
 
 
-def test_what_a_run_that_died_has_not_told_is_told_by_the_next_one(heard: Heard, tmp_path: Path):
+def test_a_notification_that_a_run_did_not_send_is_sent_by_the_next_one(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, {**heard.options("die"), **DAILY, **FILES}).write("a")
     history.now_ms = DAY_MS
     history.write("b")
@@ -262,7 +262,7 @@ def test_what_a_run_that_died_has_not_told_is_told_by_the_next_one(heard: Heard,
     assert history.storage.exists(history.handle.paths.tag_success("1969-12-31"))
 
 
-def test_a_deletion_that_died_before_it_told_is_told_by_whoever_comes_next(heard: Heard, tmp_path: Path):
+def test_a_deletion_that_died_before_its_notification_is_notified_by_the_next_run(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a")
     history.tag("t")
     told(history, heard.options("die-deleted"))
@@ -278,7 +278,7 @@ def test_a_deletion_that_died_before_it_told_is_told_by_whoever_comes_next(heard
     assert pending(history) == []
 
 
-def test_a_tag_that_comes_and_goes_in_one_run_is_not_forgotten_in_between(heard: Heard, tmp_path: Path):
+def test_a_tag_that_is_made_and_deleted_in_one_run_is_notified_twice(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, {**heard.options("die-deleted"), **DAILY, "tag.num-retained-max": "1"})
     for day in (1, 2):
         history.now_ms = day * DAY_MS
@@ -315,7 +315,7 @@ def test_a_note_of_what_has_not_come_true_yet_waits_a_day(heard: Heard, tmp_path
     assert list(history.storage.list(f"{history.root}/pending-notifications")) == []
 
 
-def test_notes_of_an_earlier_release_are_told_and_removed(heard: Heard, tmp_path: Path):
+def test_notes_of_an_earlier_release_are_sent_and_removed(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a")
     note = f"{history.root}/untold/1.json"
     history.storage.overwrite(note, b'{"gone": true, "tags": {"t": 1}}')
@@ -341,7 +341,7 @@ def test_a_tag_that_was_taken_back_is_no_news(heard: Heard, tmp_path: Path):
     assert (heard.words, pending(history), history.tags()) == ([], [], [])
 
 
-def test_a_tag_with_a_name_as_long_as_a_disk_takes_is_told_too(heard: Heard, tmp_path: Path):
+def test_a_tag_with_a_name_as_long_as_a_disk_allows_is_notified_too(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a")
     history.tag("t")
     name = "x" * 250
@@ -374,7 +374,7 @@ def test_a_callback_that_fails_stops_neither_the_work_nor_the_others(heard: Hear
     assert heard.words == [("created", "u", 1), ("created", "t", 1)]
 
 
-def test_deletions_go_on_though_nobody_could_be_told(heard: Heard, tmp_path: Path):
+def test_deletions_continue_though_notifications_fail(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options("fail-deleted")).write("a")
     history.tag("t")
     history.compact("b").write("c")
@@ -417,7 +417,7 @@ def acts() -> dict[str, Callable[[History], Any]]:
 
 
 @pytest.mark.parametrize("act", acts())
-def test_a_class_that_nothing_stands_for_is_refused_before_anything_is_done(act: str):
+def test_a_class_without_an_entry_point_is_refused_before_anything_is_done(act: str):
     history = History(DAILY).write("a")
     history.tag("base")
     history.branch("dev", "base")
@@ -460,9 +460,7 @@ def test_a_table_cannot_name_what_is_to_be_imported(name: str, heard: Heard, mon
     assert heard.words == []
 
 
-def test_two_packages_that_stand_for_one_class_are_refused(
-    heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_two_packages_with_one_class_are_refused(heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     points = "[paimon_engine.tag_callbacks]\ncom.acme.Note = tag_hooks_of_acme:Other\n"
     monkeypatch.syspath_prepend(str(tag_hooks.install(tmp_path / "more", "rival-hooks", points)))
     history = History(heard.options()).write("a")
@@ -487,7 +485,7 @@ def test_a_callback_that_cannot_be_made_is_refused_without_its_parameter(name: s
     assert history.tags() == []
 
 
-def test_an_empty_option_for_one_run_tells_nobody(heard: Heard, tmp_path: Path):
+def test_an_empty_option_for_one_run_notifies_nobody(heard: Heard, tmp_path: Path):
     table = written(tmp_path, {"tag.callbacks": "com.acme.NotInstalled"})
     with pytest.raises(UnsupportedError, match="NotInstalled"):
         table.create_tag("t")
@@ -518,7 +516,7 @@ def test_a_class_of_the_documented_shape_is_a_callback():
     assert isinstance(callback, TagCallback)
 
 
-def test_jobs_tell_and_may_be_repeated(heard: Heard, tmp_path: Path):
+def test_jobs_notify_and_may_be_repeated(heard: Heard, tmp_path: Path):
     written(tmp_path, heard.options())
     job = Job(TableRef(path=str(tmp_path / "lake/db.db/t")), CreateTag("t"), "one")
 

@@ -45,7 +45,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("name", VIEWS)
-def test_vanished_snapshots_are_told(name: str, use: str) -> None:
+def test_vanished_snapshots_are_reported(name: str, use: str) -> None:
     world = _world()
     hidden, why = VIEWS[name]
     _hide(world, *hidden)

@@ -71,7 +71,7 @@ def assert_as_java(table: Table, oracle: JavaPaimon) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_mode_goes_on_and_off_and_the_rows_stay(tmp_path: Path, oracle: JavaPaimon, engine: str):
+def test_the_mode_is_switched_on_and_off_and_the_rows_stay(tmp_path: Path, oracle: JavaPaimon, engine: str):
     chance = random.Random(engine)
     options = ENGINES[engine]
     # Once a compaction has dropped a delete record, a row of an earlier sequence that comes later is not deleted by it.
@@ -109,7 +109,7 @@ def test_the_mode_goes_on_and_off_and_the_rows_stay(tmp_path: Path, oracle: Java
     assert_as_java(table, oracle)
 
 
-def test_java_goes_on_where_the_mode_was_switched(tmp_path: Path, oracle: JavaPaimon):
+def test_java_continues_where_the_mode_was_switched(tmp_path: Path, oracle: JavaPaimon):
     table = make(tmp_path, enabled=False)
     table.write(pa.table({"k": [1, 2, 3], "a": [1, 2, 3], "b": ["x"] * 3}, SCHEMA))
     table.compact(full=True)
@@ -189,7 +189,7 @@ def test_the_mode_ends_only_when_no_row_is_marked(tmp_path: Path):
         table.alter([SetOption(KEY, "false")])
 
 
-def test_a_table_goes_back_to_the_mode_of_its_latest_snapshot_at_any_time(tmp_path: Path):
+def test_a_table_returns_to_the_mode_of_its_latest_snapshot_at_any_time(tmp_path: Path):
     table = make(tmp_path, enabled=True)
     table.write(pa.table({"k": [1], "a": [1], "b": ["x"]}, SCHEMA))
     table = switched(table, "false")
@@ -210,7 +210,7 @@ def test_a_table_goes_back_to_the_mode_of_its_latest_snapshot_at_any_time(tmp_pa
         ({"record-level.expire-time": "1 d", "record-level.time-field": "a"}, "record-level.expire-time"),
     ],
 )
-def test_what_the_mode_does_not_go_with_is_named(tmp_path: Path, options: Mapping[str, str], reason: str):
+def test_options_that_exclude_the_mode_are_named(tmp_path: Path, options: Mapping[str, str], reason: str):
     table = make(tmp_path / "off", enabled=False, **options)
     table.write(pa.table({"k": [1], "a": [1], "b": ["x"]}, SCHEMA))
 

@@ -49,7 +49,7 @@ def test_rows_of_a_partition_come_after_what_it_has(make_table: MakeTable) -> No
     assert subject.rows() == [(0, 1, 7), (0, 2, 7), (0, 3, 7), (1, 1, 1), (1, 2, 7)]
 
 
-def test_a_row_beside_many_partitions_reads_the_manifests_of_its_own(make_table: MakeTable) -> None:
+def test_a_row_in_a_table_of_many_partitions_reads_the_manifests_of_its_own(make_table: MakeTable) -> None:
     subject = _keyed(make_table)
     for day in range(20):
         subject.write({"k": [1], "day": [day], "v": [1]})

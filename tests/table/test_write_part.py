@@ -79,7 +79,7 @@ def test_after_a_failure_no_file_is_left(kind: str, tmp_path: Path):
     assert files_of(table) == set()
 
 
-def test_what_is_not_asked_for_to_the_end_leaves_no_file(tmp_path: Path):
+def test_a_stream_that_is_not_read_to_its_end_leaves_no_file(tmp_path: Path):
     table = new_table(tmp_path)
     made: Any = write_part(handle_of(table), write_state(handle_of(table)), 0, batches([(k, 0) for k in range(9)]))
 
@@ -89,7 +89,7 @@ def test_what_is_not_asked_for_to_the_end_leaves_no_file(tmp_path: Path):
     assert files_of(table) == set()
 
 
-def test_who_has_the_messages_has_the_files(tmp_path: Path):
+def test_the_messages_name_all_files(tmp_path: Path):
     table = new_table(tmp_path)
     handle = handle_of(table)
     made: Any = write_part(handle, write_state(handle), 0, batches([(k, 0) for k in range(9)]), own_file_bytes=0)
