@@ -13,8 +13,8 @@ import json
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import cramjam
 
@@ -38,8 +38,20 @@ _VARINT_BYTES_MAX: Final = 10
 _SIZES: Final[Mapping[str, int]] = {"null": 0, "float": 4, "double": 8}
 
 
-def unpacked(data: bytes) -> bytes:
-    """The same container without compression.
+class Container(NamedTuple):
+    """An Avro container taken apart: the text of its schema, its header, and blocks without compression.
+
+    A block is its number of records, as it says itself, and its bytes.
+    """
+
+    schema: bytes
+    header: Mapping[str, bytes]
+    sync: bytes
+    blocks: Sequence[tuple[int, bytes]]
+
+
+def container(data: bytes) -> Container:
+    """The container in these bytes.
 
     Raises: ValueError, among others, if it is none, claims too much, or has a schema whose values take no bytes.
     """
@@ -50,7 +62,7 @@ def unpacked(data: bytes) -> bytes:
     check_schema(json.loads(meta["avro.schema"]))
     unpack = _UNPACK[meta.get("avro.codec", b"null").decode()]
     sync = _take(source, _SYNC_BYTES)
-    out = [_MAGIC, _container_header({**meta, "avro.codec": b"null"}), sync]
+    blocks: list[tuple[int, bytes]] = []
     size_bytes = 0
     while source.tell() < len(data):
         count, packed = _long(source), _take(source, _long(source))
@@ -60,7 +72,16 @@ def unpacked(data: bytes) -> bytes:
             raise ValueError(f"it unpacks to more than {FILE_BYTES_MAX} bytes")
         if _take(source, _SYNC_BYTES) != sync:
             raise ValueError("a block does not end where it should")
-        out += (_varint(count), _varint(len(block)), block, sync)
+        blocks.append((count, block))
+    return Container(meta["avro.schema"], meta, sync, blocks)
+
+
+def unpacked(data: bytes) -> bytes:
+    """The same container without compression. Raises: as `container`."""
+    found = container(data)
+    out = [_MAGIC, _container_header({**found.header, "avro.codec": b"null"}), found.sync]
+    for count, block in found.blocks:
+        out += (_varint(count), _varint(len(block)), block, found.sync)
     return b"".join(out)
 
 

@@ -341,9 +341,14 @@ def file_from_record(record: Mapping[str, Any], unknown: UnknownFields = NO_FIEL
         file_source=None if source is None else int(FileSource(source)),
         value_stats_columns=None if columns is None else texts(record, "_VALUE_STATS_COLS"),
         external_path=None if record.get("_EXTERNAL_PATH") is None else text(record, "_EXTERNAL_PATH"),
-        extras={name: record[name] for name in _EXTRA_FIELDS if record.get(name) is not None},
+        extras=file_extras(record),
         unknown=unknown,
     )
+
+
+def file_extras(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a `_FILE` part, the fields of later releases that are kept without a meaning here."""
+    return {name: record[name] for name in _EXTRA_FIELDS if record.get(name) is not None}
 
 
 def file_to_record(file: DataFile) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import pyarrow.orc as po
 
 from paimon_engine.errors import PaimonError
 from paimon_engine.format.avro import read_records, record_fields
+from paimon_engine.format.avro_blocks import container
 from paimon_engine.format.avro_rows import read_batches
 from paimon_engine.format.binary_row import decode_row, encode_row
 from paimon_engine.format.bitmaps import RowBitmap
@@ -34,6 +35,7 @@ from paimon_engine.format.parquet_row_groups import stored_row_groups
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.index_manifest import index_files
 from paimon_engine.meta.manifest import entry_from_record, manifest_file_from_record, unknown_types_of_entries
+from paimon_engine.meta.manifest_columns import ManifestColumns
 from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.meta.stats import from_simple_stats
@@ -103,6 +105,18 @@ def hold(name: str, data: bytes) -> None:
 def _manifest(data: bytes) -> None:
     unknown = unknown_types_of_entries(record_fields(data, PATH))
     merge_entries([entry_from_record(record, PATH, unknown) for record in read_records(data, PATH)])
+
+
+def _manifest_columns(data: bytes) -> None:
+    """What columns take they give as the reader of entries does; what they do not take is left to that reader."""
+    try:
+        found = container(data)
+        columns = ManifestColumns(found.schema, found.blocks)
+        entries = columns.entries(np.arange(len(columns)))
+    except Exception:  # noqa: BLE001 - as in `live_columns`
+        return
+    unknown = unknown_types_of_entries(record_fields(data, PATH))
+    assert entries == [entry_from_record(record, PATH, unknown) for record in read_records(data, PATH)]
 
 
 def _manifest_list(data: bytes) -> None:
@@ -264,6 +278,7 @@ def _conditions() -> Iterator[bytes]:
 
 TARGETS: Final[dict[str, Target]] = {
     "manifest": Target(_manifest, _golden("manifest/manifest-[!l]*")),
+    "manifest-columns": Target(_manifest_columns, _golden("manifest/manifest-[!l]*")),
     "manifest-list": Target(_manifest_list, _golden("manifest/manifest-list-*")),
     "index-manifest": Target(_index_manifest, _golden("manifest/index-manifest-*")),
     "binary-row": Target(_binary_row, _rows),

@@ -42,7 +42,7 @@ def selected_entries(table: TableHandle, snapshot: Snapshot | None, selection: B
         raise InvalidArgumentError(
             f"{str(selection.where)[:200]!r}: compaction is chosen by partition columns only ({keys})"
         )
-    found = live_entries(table, snapshot, where=entry_filter(table.schema, on_partitions))
+    found = live_entries(table, snapshot, where=entry_filter(table, on_partitions))
     found = with_keys_of_today(table, found)
     if selection.partitions is not None:
         found = [entry for entry in found if entry.partition in selection.partitions]

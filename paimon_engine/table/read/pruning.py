@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from math import prod
 from typing import Final
@@ -36,6 +37,7 @@ from paimon_engine.predicate import (
 from paimon_engine.table.files.bucketing import bucket_numbers
 from paimon_engine.table.files.internal_values import internal_predicate
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.live_columns import Choice, of_buckets
 from paimon_engine.table.state.manifests import EntryFilter
 from paimon_engine.types import to_arrow_schema
 
@@ -50,22 +52,28 @@ def partition_predicate_parts(schema: TableSchema, where: Predicate | None) -> t
     return only, [part for part in parts if part not in only]
 
 
-def entry_filter(schema: TableSchema, conjuncts: Sequence[Predicate]) -> EntryFilter | None:
-    """Entries of partitions that match; None if the conjuncts do not look at partitions."""
+def entry_filter(table: TableHandle, conjuncts: Sequence[Predicate], *, by_buckets: bool = False) -> EntryFilter | None:
+    """Entries of partitions that match, with `by_buckets` of their buckets that can match; None if all do."""
+    schema = table.schema
     columns = schema.partition_type
     only = [internal_predicate(schema.row_type, part) for part in conjuncts if columns_of(part) <= set(columns.names)]
-    if not only or not columns.fields:
+    only = only if columns.fields else []
+    buckets = _bucket_choice(table, conjuncts) if by_buckets else None
+    if not only and buckets is None:
         return None
     types = [field.type for field in columns]
 
     def may_hold(manifest: ManifestFile) -> bool:
-        if manifest.partition_stats == EMPTY_STATS:
+        if not only or manifest.partition_stats == EMPTY_STATS:
             return True
         ranges = dict(zip(columns.names, from_simple_stats(types, manifest.partition_stats), strict=True))
         count = manifest.added_count + manifest.deleted_count
         return all(may_match(part, ranges, count) for part in only)
 
-    return EntryFilter(may_hold, lambda entries: matching_partitions(schema, entries, conjuncts))
+    def matching(partitions: Sequence[bytes]) -> frozenset[bytes]:
+        return _matching(schema, partitions, conjuncts)
+
+    return EntryFilter(may_hold, Choice(matching if only else None, buckets))
 
 
 def matching_partitions(
@@ -75,34 +83,47 @@ def matching_partitions(
     only = [part for part in conjuncts if columns_of(part) <= set(schema.partition_keys)]
     if not only:
         return list(entries)
+    kept = _matching(schema, list({entry.partition for entry in entries}), only)
+    return [entry for entry in entries if entry.partition in kept]
+
+
+def _matching(schema: TableSchema, partitions: Sequence[bytes], conjuncts: Sequence[Predicate]) -> frozenset[bytes]:
+    """The partitions that match the conjuncts over partition columns; exact."""
     columns = schema.partition_type
     types = [field.type for field in columns]
-    partitions = list({entry.partition for entry in entries})
     values = [decode_row(types, partition) for partition in partitions]
     table = pa.table(
         {field.name: to_arrow_array([row[i] for row in values], field.type) for i, field in enumerate(columns)}
     )
     table = table.append_column("_NUMBER", pa.array(np.arange(len(partitions))))
-    for part in only:
-        table = table.filter(to_arrow_expression(part, table.schema))
-    kept = {partitions[number] for number in table["_NUMBER"].to_pylist()}
-    return [entry for entry in entries if entry.partition in kept]
+    for part in conjuncts:
+        if columns_of(part) <= set(schema.partition_keys):
+            table = table.filter(to_arrow_expression(part, table.schema))
+    return frozenset(partitions[number] for number in table["_NUMBER"].to_pylist())
 
 
 def matching_buckets(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[ManifestEntry]:
     """Entries of the buckets that can match, where all columns that choose the bucket have few values."""
+    buckets = _bucket_choice(table, conjuncts)
+    return list(entries) if buckets is None else of_buckets(entries, Choice(None, buckets))
+
+
+def _bucket_choice(
+    table: TableHandle, conjuncts: Sequence[Predicate]
+) -> Callable[[int, int], frozenset[int] | None] | None:
+    """The buckets that can match, as `Choice` takes them; None if the conjuncts do not say which."""
     schema = table.schema
     keys = schema.bucket_keys
     if schema.table_options.bucket < 1 or not keys:
-        return list(entries)
+        return None
     fixed = _fixed_values(schema, conjuncts)
     if not set(keys) <= fixed.keys() or prod(len(fixed[name]) for name in keys) > _KEYS_MAX:
-        return list(entries)
+        return None
     combinations = list(product(*(fixed[name] for name in keys)))
     if not combinations:
-        return []
+        return lambda _total, _schema_id: frozenset()
     arrow_schema = to_arrow_schema(schema.row_type)
     batch = pa.record_batch(
         {
@@ -111,19 +132,16 @@ def matching_buckets(
         }
     )
 
+    @cache
     def buckets(total: int) -> frozenset[int]:
         options = {**schema.options, "bucket": str(total)}
         return frozenset(bucket_numbers(replace(schema, options=options), batch).tolist())
 
-    wanted = {total: buckets(total) for total in {entry.total_buckets for entry in entries} if total > 0}
-    comparable = {schema_id: _keys_unchanged(table, schema_id) for schema_id in {e.file.schema_id for e in entries}}
-    return [
-        entry
-        for entry in entries
-        if entry.total_buckets not in wanted
-        or entry.bucket in wanted[entry.total_buckets]
-        or not comparable[entry.file.schema_id]
-    ]
+    @cache
+    def comparable(schema_id: int) -> bool:
+        return _keys_unchanged(table, schema_id)
+
+    return lambda total, schema_id: buckets(total) if total > 0 and comparable(schema_id) else None
 
 
 def _keys_unchanged(table: TableHandle, schema_id: int) -> bool:

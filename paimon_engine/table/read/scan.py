@@ -87,18 +87,21 @@ def plan_splits(
     """
     if where is not None:
         bind(where, to_arrow_schema(table.schema.row_type))
-    entries = [entry for entry in visible_entries(table, snapshot, where) if choice.holds(entry)]
+    entries = [entry for entry in visible_entries(table, snapshot, where, by_buckets=True) if choice.holds(entry)]
     if not table.options.deletion_vectors_enabled:
         return splits_of(table, entries, where)
     return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))
 
 
 def visible_entries(
-    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None
+    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None, *, by_buckets: bool = False
 ) -> list[ManifestEntry]:
-    """Live entries of partitions that can match, but for files whose rows no reader gets to see yet."""
+    """Live entries of partitions that can match, but for files whose rows no reader gets to see yet.
+
+    With `by_buckets`, entries of buckets that cannot match may be missing, and with them whole partitions.
+    """
     conjuncts = usable_conjuncts(table, where)
-    found = live_entries(table, snapshot, where=entry_filter(table.schema, conjuncts))
+    found = live_entries(table, snapshot, where=entry_filter(table, conjuncts, by_buckets=by_buckets))
     return with_keys_of_today(table, (entry for entry in found if is_visible(table, entry)))
 
 

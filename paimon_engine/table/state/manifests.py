@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -36,7 +36,15 @@ from paimon_engine.meta.manifest import (
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
 from paimon_engine.table.state.handle import TableHandle, read_needed
-from paimon_engine.table.state.side_by_side import side_by_side
+from paimon_engine.table.state.live_columns import (
+    ENTRIES_MIN,
+    Choice,
+    LiveFiles,
+    live_in_columns,
+    of_buckets,
+    of_partitions,
+)
+from paimon_engine.table.state.side_by_side import REQUESTS_AT_ONCE, side_by_side
 from paimon_engine.table.state.unneeded import delete_unneeded
 
 _COMMIT_NOTE: Final = "paimon-engine.commit"
@@ -156,13 +164,10 @@ def changelog_manifests(table: TableHandle, snapshot: Snapshot) -> list[Manifest
 
 
 class EntryFilter(NamedTuple):
-    """Chooses entries by their partitions.
-
-    `chosen` gives those of the partitions that match, `may_hold` whether a manifest can have any of them.
-    """
+    """Chooses entries by their partitions and buckets; `may_hold` says whether a manifest can have any of them."""
 
     may_hold: Callable[[ManifestFile], bool]
-    chosen: Callable[[Sequence[ManifestEntry]], list[ManifestEntry]]
+    choice: Choice
 
 
 def live_entries(
@@ -197,27 +202,47 @@ def live_of(
     if where is not None:
         manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
     with naming(lists_of(table, snapshot)):
-        live = _live_of(table, manifests, partitions, where)
-    total = sum(entry.file.row_count for entry in live)
-    if partitions is None and where is None and snapshot.total_record_count not in (None, total):
+        choice = _choice(partitions, where)
+        live = _live_of(table, manifests, choice)
+    total = live.row_count
+    if choice.partitions is None and snapshot.total_record_count not in (None, total):
         what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
         raise damaged(f"{lists_of(table, snapshot)}, of {_names(manifests)}", what)
-    return live
+    return live.entries
 
 
-def _live_of(
-    table: TableHandle,
-    manifests: Sequence[ManifestFile],
-    partitions: Collection[bytes] | None,
-    where: EntryFilter | None,
-) -> list[ManifestEntry]:
-    entries = _entries(table, manifests, partitions)
+def _choice(partitions: Collection[bytes] | None, where: EntryFilter | None) -> Choice:
+    asked = Choice() if where is None else where.choice
+    if partitions is None:
+        return asked
+    matching = asked.partitions
+    if matching is None:
+        return asked._replace(partitions=lambda _: partitions)
+    return asked._replace(partitions=lambda found: matching([one for one in found if one in partitions]))
+
+
+def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> LiveFiles:
+    def read(manifest: ManifestFile) -> list[ManifestEntry]:
+        return read_manifest(table, manifest.name, manifest)
+
+    if sum(item.added_count + item.deleted_count for item in manifests) >= ENTRIES_MIN:
+        found = live_in_columns(manifests, _all_bytes(table, manifests), read, choice)
+        if found is not None:
+            return found
     try:
         # Of other partitions there may be removals here, and what they remove in a manifest that was left out.
-        return live_files(entries if where is None else where.chosen(list(entries)))
+        live = live_files(of_partitions([entry for item in manifests for entry in read(item)], choice))
     except FoldError as error:
         concerned = [item for item in manifests if _mentions(table, item, error.file_name)]
         raise CorruptTableError(f"{_names(concerned)}: {error}") from error
+    return LiveFiles(of_buckets(live, choice), sum(entry.file.row_count for entry in live))
+
+
+def _all_bytes(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterator[bytes]:
+    for begin in range(0, len(manifests), REQUESTS_AT_ONCE):
+        some = manifests[begin : begin + REQUESTS_AT_ONCE]
+        for _, data in side_by_side(table, [partial(_bytes, table, item.name, item.size_bytes) for item in some]):
+            yield data
 
 
 def _mentions(table: TableHandle, manifest: ManifestFile, file_name: str) -> bool:

@@ -16,7 +16,8 @@ from paimon_engine.table.state.handle import TableHandle
 T = TypeVar("T")
 R = TypeVar("R")
 
-_REQUESTS_AT_ONCE: Final = 16
+REQUESTS_AT_ONCE: Final = 16
+"""Requests that `side_by_side` has under way."""
 _AHEAD_MAX: Final = 32
 """Requests that `reading_ahead` may make without need when its caller stops early."""
 
@@ -33,7 +34,7 @@ def side_by_side(table: TableHandle, calls: Sequence[Callable[[], T]]) -> list[T
     """
     if len(calls) < 2 or not is_on_object_store(table):
         return [call() for call in calls]
-    with ThreadPoolExecutor(min(len(calls), _REQUESTS_AT_ONCE), thread_name_prefix="paimon-requests") as pool:
+    with ThreadPoolExecutor(min(len(calls), REQUESTS_AT_ONCE), thread_name_prefix="paimon-requests") as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
 
 

@@ -1,0 +1,331 @@
+"""Entries of manifests as columns: which files are added and removed where, and entries only of those that matter.
+
+What is here has passed the checks of `manifest.entry_from_record`, column by column, and gives the same entries.
+Manifests with anything unusual raise `NotPlain`; those readers go through `manifest`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paimon_engine.format.avro_columns import Columns, NotPlain, columns_of
+from paimon_engine.format.stored import INT_MAX, LONG_MAX, checked_name
+from paimon_engine.meta.manifest import (
+    ENTRY_VERSION,
+    LEVEL_MAX,
+    MANIFEST_SCHEMA,
+    DataFile,
+    FileKind,
+    ManifestEntry,
+    file_extras,
+)
+from paimon_engine.meta.stats import SimpleStats
+from paimon_engine.meta.unknown_fields import NO_FIELDS
+
+Ints = NDArray[np.int64]
+
+_MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999
+"""Years 1 to 9999."""
+_NAME_BYTES_MAX: Final = 512
+_LENGTHS_MAX: Final = 64
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "_VERSION": (ENTRY_VERSION, ENTRY_VERSION),
+    "_KIND": (0, 1),
+    "_BUCKET": (-2, INT_MAX),
+    "_TOTAL_BUCKETS": (-2, INT_MAX),
+    "_FILE._FILE_SIZE": (0, LONG_MAX),
+    "_FILE._ROW_COUNT": (0, LONG_MAX),
+    "_FILE._SCHEMA_ID": (0, LONG_MAX),
+    "_FILE._LEVEL": (0, LEVEL_MAX),
+    # Zero where they are null.
+    "_FILE._DELETE_ROW_COUNT": (0, LONG_MAX),
+    "_FILE._FILE_SOURCE": (0, 1),
+    "_FILE._CREATION_TIME": (_MS_MIN, _MS_MAX),
+}
+_NAME_BYTES: Final = np.array([0x20 <= code < 0x7F and chr(code) not in "/\\" for code in range(256)])
+"""Bytes of names of files as writers make them; what else may be in one, `checked_name` says."""
+
+# ── schemas ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plain_type(avro_type: Any) -> Any:
+    """The type without names and defaults; what no manifest has stays as it is."""
+    match avro_type:
+        case ["null", value]:
+            return ("null", _plain_type(value))
+        case {"type": "array", "items": items}:
+            return ("array", _plain_type(items))
+        case {"type": "record", "fields": fields}:
+            return {field["name"]: _plain_type(field["type"]) for field in fields}
+        case {"type": str(name), **rest} if rest.keys() <= {"logicalType"}:
+            kind = rest.get("logicalType")
+            return name if kind in (None, "timestamp-millis", "local-timestamp-millis") else avro_type
+        case _:
+            return avro_type
+
+
+_KNOWN: Final = _plain_type(MANIFEST_SCHEMA)
+
+
+@lru_cache(maxsize=64)
+def _check_schema(schema: bytes) -> None:
+    """Raises NotPlain for other fields than those of manifests, and for fields of other types."""
+    found = _plain_type(json.loads(schema))
+    if not isinstance(found, dict) or not isinstance(found.get("_FILE"), dict):
+        raise NotPlain("no schema of a manifest")
+    for fields, known in ((found, _KNOWN), (found["_FILE"], _KNOWN["_FILE"])):
+        optional = {name for name, kind in known.items() if isinstance(kind, tuple) and kind[0] == "null"}
+        if not (known.keys() - optional <= fields.keys() <= known.keys()):
+            raise NotPlain("other fields than a manifest has")
+        if any(fields[name] != known[name] for name in fields if name != "_FILE"):
+            raise NotPlain("fields of other types than in a manifest")
+
+
+# ── columns ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class ManifestColumns:
+    """Entries of some manifests, in order. `kinds`, `buckets` and so on: a number for each.
+
+    `partitions` are the BinaryRow bytes, and `names` a hash of the names of their files: equal for equal names.
+    """
+
+    def __init__(self, schema: bytes, blocks: Sequence[tuple[int, bytes]]) -> None:
+        """Decodes and checks blocks of Avro containers with that schema. Raises: NotPlain."""
+        _check_schema(schema)
+        self._columns = columns_of(schema, blocks)
+        self._arrays = self._columns.arrays
+        self._texts: dict[bytes, tuple[str, ...]] = {}
+        self._check()
+        self.kinds, self.buckets = self._arrays["_KIND"], self._arrays["_BUCKET"]
+        self.total_buckets, self.schema_ids = self._arrays["_TOTAL_BUCKETS"], self._arrays["_FILE._SCHEMA_ID"]
+        self.row_counts = self._arrays["_FILE._ROW_COUNT"]
+        self.partitions = self._spans("_PARTITION", slice(None))
+        self.names = _checked_names(self._columns)
+
+    def __len__(self) -> int:
+        return self._columns.count
+
+    def _check(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            values = self._arrays.get(name)
+            if values is not None and len(values) and (values.min() < low or values.max() > high):
+                raise NotPlain(f"{name} beyond its range")
+        for name in self._lists_of_texts():
+            for raw in set(self._spans(name, self._there(name))):
+                self._note_texts(raw, names_files=name == "_FILE._EXTRA_FILES")
+        for path in self._spans("_FILE._EXTERNAL_PATH", self._there("_FILE._EXTERNAL_PATH")):
+            _text(path)
+
+    def _lists_of_texts(self) -> list[str]:
+        names = ("_FILE._EXTRA_FILES", "_FILE._VALUE_STATS_COLS", "_FILE._WRITE_COLS")
+        return [name for name in names if f"{name}.begin" in self._arrays]
+
+    def _there(self, name: str) -> Any:
+        """Where the column is not null; it may be missing from the schema."""
+        present = self._arrays.get(f"{name}.present")
+        if present is not None:
+            return present
+        return slice(None) if f"{name}.begin" in self._arrays else slice(0)
+
+    def _note_texts(self, raw: bytes, *, names_files: bool) -> None:
+        found = tuple(_text(item) for item in _items(raw))
+        if names_files:
+            try:
+                for item in found:
+                    checked_name(item, "")
+            except ValueError as error:
+                raise NotPlain(str(error)) from None
+        self._texts[raw] = found
+
+    def _spans(self, name: str, which: Any) -> list[bytes]:
+        data = self._columns.data
+        if f"{name}.begin" not in self._arrays:
+            return []
+        begins, ends = self._arrays[f"{name}.begin"][which].tolist(), self._arrays[f"{name}.end"][which].tolist()
+        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+    # ── entries ─────────────────────────────────────────────────────────────────────────────────
+
+    def entries(self, which: Ints) -> list[ManifestEntry]:
+        """The entries at these places, in that order."""
+        kinds = [FileKind(kind) for kind in (0, 1)]
+        files = self._files(which)
+        partitions = self.partitions
+        return [
+            ManifestEntry(kinds[kind], partitions[place], bucket, total, file, NO_FIELDS)
+            for place, kind, bucket, total, file in zip(
+                which.tolist(),
+                self.kinds[which].tolist(),
+                self.buckets[which].tolist(),
+                self.total_buckets[which].tolist(),
+                files,
+                strict=True,
+            )
+        ]
+
+    def _files(self, which: Ints) -> list[DataFile]:
+        numbers = [f"_FILE.{name}" for name in ("_FILE_SIZE", "_ROW_COUNT")]
+        later = [f"_FILE.{name}" for name in ("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_SCHEMA_ID", "_LEVEL")]
+        texts = self._texts
+        columns: list[Sequence[Any]] = [
+            [name.decode("ascii") for name in self._spans("_FILE._FILE_NAME", which)],
+            *(self._arrays[name][which].tolist() for name in numbers),
+            self._spans("_FILE._MIN_KEY", which),
+            self._spans("_FILE._MAX_KEY", which),
+            self._stats("_FILE._KEY_STATS", which),
+            self._stats("_FILE._VALUE_STATS", which),
+            *(self._arrays[name][which].tolist() for name in later),
+            [texts[raw] for raw in self._spans("_FILE._EXTRA_FILES", which)],
+            self._numbers_or_none("_FILE._CREATION_TIME", which),
+            self._numbers_or_none("_FILE._DELETE_ROW_COUNT", which),
+            self._spans_or_none("_FILE._EMBEDDED_FILE_INDEX", which, bytes),
+            self._numbers_or_none("_FILE._FILE_SOURCE", which),
+            self._spans_or_none("_FILE._VALUE_STATS_COLS", which, texts.__getitem__),
+            self._spans_or_none("_FILE._EXTERNAL_PATH", which, bytes.decode),
+            self._extras(which),
+        ]
+        # In the order of the class's fields.
+        make: Callable[..., DataFile] = DataFile
+        return [make(*values, NO_FIELDS) for values in zip(*columns, strict=True)]
+
+    def _stats(self, name: str, which: Ints) -> list[SimpleStats]:
+        counts = self._spans_or_none(f"{name}._NULL_COUNTS", which, _null_counts)
+        return [
+            SimpleStats(low, high, found or ())
+            for low, high, found in zip(
+                self._spans(f"{name}._MIN_VALUES", which),
+                self._spans(f"{name}._MAX_VALUES", which),
+                counts,
+                strict=True,
+            )
+        ]
+
+    def _numbers_or_none(self, name: str, which: Ints) -> list[int | None]:
+        if name not in self._arrays:
+            return [None] * len(which)
+        values, present = self._arrays[name][which].tolist(), self._arrays[f"{name}.present"][which]
+        if present.all():
+            return list(values)
+        return [value if there else None for value, there in zip(values, present.tolist(), strict=True)]
+
+    def _spans_or_none(self, name: str, which: Ints, make: Callable[[bytes], Any]) -> list[Any]:
+        present = self._arrays.get(f"{name}.present")
+        if present is None or not present[which].any():
+            return [None] * len(which)
+        spans = self._spans(name, which)
+        return [make(span) if there else None for span, there in zip(spans, present[which].tolist(), strict=True)]
+
+    def _extras(self, which: Ints) -> list[Mapping[str, Any]]:
+        def listed(raw: bytes) -> list[Any]:
+            return list(self._texts[raw])
+
+        columns = {
+            "_FIRST_ROW_ID": self._numbers_or_none("_FILE._FIRST_ROW_ID", which),
+            "_WRITE_COLS": self._spans_or_none("_FILE._WRITE_COLS", which, listed),
+            "_WRITE_COLS_SEQUENCES": self._spans_or_none("_FILE._WRITE_COLS_SEQUENCES", which, _longs),
+        }
+        if not any(value is not None for column in columns.values() for value in column):
+            return [NO_FIELDS] * len(which)
+        return [file_extras(dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
+
+
+# ── values ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise NotPlain("a text that is no UTF-8") from None
+
+
+def _number(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while raw[at] >= 0x80:
+        value |= (raw[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    value |= raw[at] << shift
+    return (value >> 1) ^ -(value & 1), at + 1
+
+
+def _items(raw: bytes) -> list[bytes]:
+    """Items of a list of texts, which has been read once already."""
+    count, at = _number(raw, 0)
+    found = []
+    for _ in range(count):
+        size, at = _number(raw, at)
+        found.append(raw[at : at + size])
+        at += size
+    return found
+
+
+def _longs(raw: bytes) -> list[int]:
+    count, at = _number(raw, 0)
+    found = []
+    for _ in range(count):
+        value, at = _number(raw, at)
+        found.append(value)
+    return found
+
+
+def _null_counts(raw: bytes) -> tuple[int | None, ...]:
+    count, at = _number(raw, 0)
+    if len(raw) == at + 2 * count + 1 and raw[at:-1:2] == b"\2" * count:
+        # All of them are there, in a byte each.
+        return tuple(map(_SMALL.__getitem__, raw[at + 1 : -1 : 2]))
+    found: list[int | None] = []
+    for _ in range(count):
+        branch, at = _number(raw, at)
+        value = None
+        if branch:
+            value, at = _number(raw, at)
+        found.append(value)
+    return tuple(found)
+
+
+_SMALL: Final = [(value >> 1) ^ -(value & 1) for value in range(128)]
+"""Numbers by the byte that holds them."""
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _checked_names(columns: Columns) -> NDArray[np.uint64]:
+    """Hashes of the names of files. Raises: NotPlain for names that are not usual."""
+    data = np.frombuffer(columns.data, np.uint8)
+    begins, ends = columns.arrays["_FILE._FILE_NAME.begin"], columns.arrays["_FILE._FILE_NAME.end"]
+    hashes = np.zeros(columns.count, np.uint64)
+    lengths = ends - begins
+    found = np.unique(lengths).tolist()
+    if len(found) > _LENGTHS_MAX or (found and not 2 < found[0] <= found[-1] <= _NAME_BYTES_MAX):
+        raise NotPlain("unusual names")
+    for length in found:
+        [who] = (lengths == length).nonzero()
+        names = data[begins[who][:, None] + np.arange(length)]
+        if not _NAME_BYTES[names].all():
+            raise NotPlain("unusual names")
+        hashes[who] = name_hashes(names)
+    return hashes
+
+
+_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def name_hashes(names: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A hash for each row of bytes, which are names of one length."""
+    count, length = names.shape
+    padded = np.zeros((count, -(-length // 8) * 8), np.uint8)
+    padded[:, :length] = names
+    words = padded.view("<u8")
+    found = np.full(count, length, np.uint64)
+    for number in range(words.shape[1]):
+        found = (found ^ words[:, number]) * _FACTOR
+        found ^= found >> np.uint64(29)
+    return found

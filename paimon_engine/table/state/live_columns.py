@@ -1,0 +1,289 @@
+"""The live files of many manifests by way of columns: entries are made only of files that are live and asked for.
+
+Manifests are decoded side by side (`meta/manifest_columns`). Those with anything unusual are read entry by entry, and
+go into the same columns. Wherever entries do not add up there is no answer, and who asked goes through entries one by
+one, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paimon_engine.collection import without_collection
+from paimon_engine.format.avro_blocks import Container, container
+from paimon_engine.format.avro_columns import NotPlain
+from paimon_engine.meta.file_set import FoldError, merge_entries
+from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.manifest_columns import ManifestColumns, name_hashes
+
+Ints = NDArray[np.int64]
+
+ENTRIES_MIN: Final = 1_000
+"""Entries below which columns save nothing."""
+WIDTH_MIN: Final = 32
+"""Blocks that have a record each, on average of all steps, below which decoding one by one is as fast."""
+_GROUP_BYTES: Final = 32 << 20
+"""Unpacked bytes that are decoded side by side: enough for wide steps, and a bound for the memory that these take."""
+_ALONE_MAX: Final = 4
+"""Manifests among which one that is not plain is not searched for."""
+
+
+class LiveFiles(NamedTuple):
+    """Entries of live files, and the number of rows in all live files of their partitions, whatever their buckets."""
+
+    entries: list[ManifestEntry]
+    row_count: int
+
+
+class Choice(NamedTuple):
+    """What is asked for: of the partitions that occur, those that matter, and of these some buckets.
+
+    `buckets` gives the numbers of the buckets that matter, for files of a partition that has so many, with a schema of
+    that id; None for all.
+    """
+
+    partitions: Callable[[Sequence[bytes]], Collection[bytes]] | None = None
+    buckets: Callable[[int, int], Collection[int] | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Entries of some manifests: numbers of each, and how to make those at some places."""
+
+    kinds: Ints
+    buckets: Ints
+    total_buckets: Ints
+    schema_ids: Ints
+    row_counts: Ints
+    names: NDArray[np.uint64]
+    partitions: Sequence[bytes]
+    entries: Callable[[Ints], list[ManifestEntry]]
+
+
+def live_in_columns(
+    manifests: Sequence[ManifestFile],
+    data: Iterable[bytes],
+    entries_of: Callable[[ManifestFile], list[ManifestEntry]],
+    choice: Choice,
+) -> LiveFiles | None:
+    """Entries of the chosen live files, in the order of their addition; None where entries do not add up.
+
+    `data` are the bytes of the manifests; `entries_of` gives the entries of one, or says what is wrong with it.
+
+    Raises: what these two raise.
+    """
+    with without_collection():
+        parts = _parts(manifests, data, entries_of)
+        return _live(parts, choice)
+
+
+def of_partitions(entries: Sequence[ManifestEntry], choice: Choice) -> list[ManifestEntry]:
+    """Those of the entries whose partitions matter, looked at one by one."""
+    if choice.partitions is None:
+        return list(entries)
+    wanted = frozenset(choice.partitions(list(dict.fromkeys(entry.partition for entry in entries))))
+    return [entry for entry in entries if entry.partition in wanted]
+
+
+def of_buckets(entries: Sequence[ManifestEntry], choice: Choice) -> list[ManifestEntry]:
+    """Those of the entries whose buckets matter, looked at one by one."""
+    if choice.buckets is None:
+        return list(entries)
+    kinds = {(entry.total_buckets, entry.file.schema_id) for entry in entries}
+    numbers = {kind: choice.buckets(*kind) for kind in kinds}
+
+    def matters(entry: ManifestEntry) -> bool:
+        found = numbers[entry.total_buckets, entry.file.schema_id]
+        return found is None or entry.bucket in found
+
+    return [entry for entry in entries if matters(entry)]
+
+
+# ── decoding ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parts(
+    manifests: Sequence[ManifestFile],
+    data: Iterable[bytes],
+    entries_of: Callable[[ManifestFile], list[ManifestEntry]],
+) -> list[_Part]:
+    """The entries of all manifests, in order."""
+    parts: list[_Part] = []
+    group: list[tuple[ManifestFile, Container]] = []
+    size_bytes = 0
+
+    def decode() -> None:
+        nonlocal group, size_bytes
+        parts.extend(_decoded(group, entries_of))
+        group, size_bytes = [], 0
+
+    for manifest, stored in zip(manifests, data, strict=True):
+        found = _container(stored)
+        if found is None or (group and found.schema != group[0][1].schema):
+            decode()
+        if found is None:
+            parts.append(_of_entries(entries_of(manifest)))
+            continue
+        group.append((manifest, found))
+        size_bytes += sum(len(block) for _, block in found.blocks)
+        if size_bytes >= _GROUP_BYTES:
+            decode()
+    decode()
+    return parts
+
+
+def _container(data: bytes) -> Container | None:
+    try:
+        return container(data)
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, the reader of entries says it
+        return None
+
+
+def _decoded(
+    group: Sequence[tuple[ManifestFile, Container]], entries_of: Callable[[ManifestFile], list[ManifestEntry]]
+) -> list[_Part]:
+    """The manifests of a group, in order; where one of them is not plain, halves are tried."""
+    if not group:
+        return []
+    try:
+        return [_of_columns(group)]
+    except Exception:  # noqa: BLE001 - whatever the bytes are, the reader of entries says what is wrong with them
+        if len(group) <= _ALONE_MAX:
+            return [_of_entries(entries_of(manifest)) for manifest, _ in group]
+    middle = len(group) // 2
+    return [*_decoded(group[:middle], entries_of), *_decoded(group[middle:], entries_of)]
+
+
+def _of_columns(group: Sequence[tuple[ManifestFile, Container]]) -> _Part:
+    """Raises: NotPlain, also where a manifest has other numbers of entries than its list says."""
+    blocks = [block for _, one in group for block in one.blocks]
+    counts = [count for count, _ in blocks]
+    if sum(counts) < WIDTH_MIN * max(counts, default=0):
+        raise NotPlain("few blocks of many records")
+    found = ManifestColumns(group[0][1].schema, blocks)
+    begin = 0
+    for manifest, one in group:
+        end = begin + sum(count for count, _ in one.blocks)
+        deleted = int(found.kinds[begin:end].sum())
+        if (end - begin - deleted, deleted) != (manifest.added_count, manifest.deleted_count):
+            raise NotPlain("other numbers of entries than its list says")
+        begin = end
+    return _Part(
+        found.kinds,
+        found.buckets,
+        found.total_buckets,
+        found.schema_ids,
+        found.row_counts,
+        found.names,
+        found.partitions,
+        found.entries,
+    )
+
+
+def _of_entries(entries: Sequence[ManifestEntry]) -> _Part:
+    def numbers(values: Any) -> Ints:
+        return np.fromiter(values, np.int64, len(entries))
+
+    hashes = [
+        int(name_hashes(np.frombuffer(entry.file.name.encode(errors="surrogatepass"), np.uint8)[None])[0])
+        for entry in entries
+    ]
+    return _Part(
+        numbers(int(entry.kind) for entry in entries),
+        numbers(entry.bucket for entry in entries),
+        numbers(entry.total_buckets for entry in entries),
+        numbers(entry.file.schema_id for entry in entries),
+        numbers(entry.file.row_count for entry in entries),
+        np.array(hashes, np.uint64),
+        [entry.partition for entry in entries],
+        lambda which: [entries[place] for place in which.tolist()],
+    )
+
+
+# ── folding ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _live(parts: Sequence[_Part], choice: Choice) -> LiveFiles | None:
+    if not parts:
+        return LiveFiles([], 0)
+    ends = np.cumsum([len(part.kinds) for part in parts])
+    chosen = _places_in_partitions(parts, choice)
+    names, kinds = _joined(parts, "names")[chosen], _joined(parts, "kinds")[chosen]
+    order = np.argsort(names, kind="stable")
+    same = names[order][1:] == names[order][:-1]
+    shared = np.zeros(len(chosen), bool)
+    shared[order[1:][same]] = True
+    shared[order[:-1][same]] = True
+    if (kinds[~shared] != FileKind.ADD).any():
+        return None
+    merged = _merged(parts, ends, chosen[shared])
+    if merged is None:
+        return None
+    places = np.concatenate([chosen[~shared], merged[0]])
+    row_count = int(_joined(parts, "row_counts")[places].sum())
+    alone = chosen[~shared]
+    alone = alone[_in_buckets(parts, alone, choice)]
+    kept = _in_buckets(parts, merged[0], choice)
+    remaining = [entry for entry, is_kept in zip(merged[1], kept.tolist(), strict=True) if is_kept]
+    found = [*_entries(parts, ends, alone), *remaining]
+    by_place = np.argsort(np.concatenate([alone, merged[0][kept]]), kind="stable")
+    return LiveFiles([found[index] for index in by_place.tolist()] if remaining else found, row_count)
+
+
+def _joined(parts: Sequence[_Part], name: str) -> NDArray[Any]:
+    return np.concatenate([getattr(part, name) for part in parts])
+
+
+def _places_in_partitions(parts: Sequence[_Part], choice: Choice) -> Ints:
+    """Places, among all entries, of those in partitions that matter."""
+    count = sum(len(part.kinds) for part in parts)
+    if choice.partitions is None:
+        return np.arange(count)
+    occurring = list(dict.fromkeys(partition for part in parts for partition in part.partitions))
+    wanted = frozenset(choice.partitions(occurring))
+    matters = np.fromiter((partition in wanted for part in parts for partition in part.partitions), bool, count)
+    return matters.nonzero()[0]
+
+
+def _in_buckets(parts: Sequence[_Part], places: Ints, choice: Choice) -> NDArray[np.bool_]:
+    """Which of the entries at these places are in buckets that matter."""
+    matters = np.ones(len(places), bool)
+    if choice.buckets is None or not len(places):
+        return matters
+    kinds = np.stack([_joined(parts, name)[places] for name in ("total_buckets", "schema_ids")])
+    buckets = _joined(parts, "buckets")[places]
+    for total, schema_id in np.unique(kinds, axis=1).T.tolist():
+        numbers = choice.buckets(total, schema_id)
+        if numbers is not None:
+            others = (kinds[0] != total) | (kinds[1] != schema_id)
+            matters &= others | np.isin(buckets, np.array(sorted(numbers), np.int64))
+    return matters
+
+
+def _merged(parts: Sequence[_Part], ends: Ints, places: Ints) -> tuple[Ints, list[ManifestEntry]] | None:
+    """What remains of entries that share names, with the places of those that remain; None if they do not add up."""
+    entries = _entries(parts, ends, places)
+    try:
+        left = list(merge_entries(entries).values())
+    except FoldError:
+        return None
+    if any(entry.kind is not FileKind.ADD for entry in left):
+        return None
+    place_of = {id(entry): place for entry, place in zip(entries, places.tolist(), strict=True)}
+    return np.array([place_of[id(entry)] for entry in left], np.int64), left
+
+
+def _entries(parts: Sequence[_Part], ends: Ints, places: Ints) -> list[ManifestEntry]:
+    """The entries at these places, which ascend."""
+    found: list[ManifestEntry] = []
+    begins = np.concatenate([[0], ends[:-1]])
+    cuts = np.searchsorted(places, np.concatenate([begins, ends[-1:]]))
+    for part, begin, first, last in zip(parts, begins, cuts[:-1], cuts[1:], strict=True):
+        if first < last:
+            found += part.entries(places[first:last] - begin)
+    return found
