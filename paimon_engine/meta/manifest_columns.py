@@ -171,6 +171,7 @@ class ManifestColumns:
         ]
 
     def _files(self, which: Ints) -> list[DataFile]:
+        """The data files of the entries at these places."""
         numbers = [f"_FILE.{name}" for name in ("_FILE_SIZE", "_ROW_COUNT")]
         later = [f"_FILE.{name}" for name in ("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_SCHEMA_ID", "_LEVEL")]
         texts = self._texts

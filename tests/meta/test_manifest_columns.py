@@ -281,7 +281,7 @@ def _history(rng: random.Random, *, is_sound: bool) -> list[list[ManifestEntry]]
 @pytest.mark.parametrize("group_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("seed", range(45))
 def test_live_files_are_those_of_all_entries(monkeypatch: pytest.MonkeyPatch, seed: int, group_bytes: int) -> None:
-    monkeypatch.setattr(live_columns, "_GROUP_BYTES", group_bytes)
+    monkeypatch.setattr(live_columns, "GROUP_BYTES", group_bytes)
     rng = random.Random(seed)
     manifests = _history(rng, is_sound=seed % 3 > 0)
     schemas = [MANIFEST_SCHEMA, without_fields("_WRITE_COLS"), with_field("_NEW", ["null", "long"])]

@@ -27,13 +27,13 @@ ENTRIES_MIN: Final = 1_000
 """Entries below which columns save nothing."""
 WIDTH_MIN: Final = 32
 """Blocks that have a record each, on average of all steps, below which decoding one by one is as fast."""
-_GROUP_BYTES: Final = 32 << 20
+GROUP_BYTES: Final = 32 << 20
 """Unpacked bytes that are decoded side by side: enough for wide steps, and a bound for the memory that these take."""
 _ALONE_MAX: Final = 4
 """Manifests among which one that is not plain is not searched for."""
 
 
-class LiveFiles(NamedTuple):
+class FoundFiles(NamedTuple):
     """Entries of live files, and the number of rows in all live files of their partitions, whatever their buckets."""
 
     entries: list[ManifestEntry]
@@ -52,7 +52,7 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _EntryColumns:
     """Entries of some manifests: numbers of each, and how to make those at some places."""
 
     kinds: Ints
@@ -70,7 +70,7 @@ def live_in_columns(
     data: Iterable[bytes],
     entries_of: Callable[[ManifestFile], list[ManifestEntry]],
     choice: Choice,
-) -> LiveFiles | None:
+) -> FoundFiles | None:
     """Entries of the chosen live files, in the order of their addition; None where entries do not add up.
 
     `data` are the bytes of the manifests; `entries_of` gives the entries of one, or says what is wrong with it.
@@ -111,9 +111,9 @@ def _parts(
     manifests: Sequence[ManifestFile],
     data: Iterable[bytes],
     entries_of: Callable[[ManifestFile], list[ManifestEntry]],
-) -> list[_Part]:
+) -> list[_EntryColumns]:
     """The entries of all manifests, in order."""
-    parts: list[_Part] = []
+    parts: list[_EntryColumns] = []
     group: list[tuple[ManifestFile, Container]] = []
     size_bytes = 0
 
@@ -131,7 +131,7 @@ def _parts(
             continue
         group.append((manifest, found))
         size_bytes += sum(len(block) for _, block in found.blocks)
-        if size_bytes >= _GROUP_BYTES:
+        if size_bytes >= GROUP_BYTES:
             decode()
     decode()
     return parts
@@ -146,7 +146,7 @@ def _container(data: bytes) -> Container | None:
 
 def _decoded(
     group: Sequence[tuple[ManifestFile, Container]], entries_of: Callable[[ManifestFile], list[ManifestEntry]]
-) -> list[_Part]:
+) -> list[_EntryColumns]:
     """The manifests of a group, in order; where one of them is not plain, halves are tried."""
     if not group:
         return []
@@ -159,7 +159,7 @@ def _decoded(
     return [*_decoded(group[:middle], entries_of), *_decoded(group[middle:], entries_of)]
 
 
-def _of_columns(group: Sequence[tuple[ManifestFile, Container]]) -> _Part:
+def _of_columns(group: Sequence[tuple[ManifestFile, Container]]) -> _EntryColumns:
     """Raises: NotPlain, also where a manifest has other numbers of entries than its list says."""
     blocks = [block for _, one in group for block in one.blocks]
     counts = [count for count, _ in blocks]
@@ -173,7 +173,7 @@ def _of_columns(group: Sequence[tuple[ManifestFile, Container]]) -> _Part:
         if (end - begin - deleted, deleted) != (manifest.added_count, manifest.deleted_count):
             raise NotPlain("other numbers of entries than its list says")
         begin = end
-    return _Part(
+    return _EntryColumns(
         found.kinds,
         found.buckets,
         found.total_buckets,
@@ -185,7 +185,7 @@ def _of_columns(group: Sequence[tuple[ManifestFile, Container]]) -> _Part:
     )
 
 
-def _of_entries(entries: Sequence[ManifestEntry]) -> _Part:
+def _of_entries(entries: Sequence[ManifestEntry]) -> _EntryColumns:
     def numbers(values: Any) -> Ints:
         return np.fromiter(values, np.int64, len(entries))
 
@@ -193,7 +193,7 @@ def _of_entries(entries: Sequence[ManifestEntry]) -> _Part:
         int(name_hashes(np.frombuffer(entry.file.name.encode(errors="surrogatepass"), np.uint8)[None])[0])
         for entry in entries
     ]
-    return _Part(
+    return _EntryColumns(
         numbers(int(entry.kind) for entry in entries),
         numbers(entry.bucket for entry in entries),
         numbers(entry.total_buckets for entry in entries),
@@ -208,9 +208,10 @@ def _of_entries(entries: Sequence[ManifestEntry]) -> _Part:
 # ── folding ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _live(parts: Sequence[_Part], choice: Choice) -> LiveFiles | None:
+def _live(parts: Sequence[_EntryColumns], choice: Choice) -> FoundFiles | None:
+    """The live files: names that occur once are added there, the others are looked at in order, entry by entry."""
     if not parts:
-        return LiveFiles([], 0)
+        return FoundFiles([], 0)
     ends = np.cumsum([len(part.kinds) for part in parts])
     chosen = _places_in_partitions(parts, choice)
     names, kinds = _joined(parts, "names")[chosen], _joined(parts, "kinds")[chosen]
@@ -232,14 +233,14 @@ def _live(parts: Sequence[_Part], choice: Choice) -> LiveFiles | None:
     remaining = [entry for entry, is_kept in zip(merged[1], kept.tolist(), strict=True) if is_kept]
     found = [*_entries(parts, ends, alone), *remaining]
     by_place = np.argsort(np.concatenate([alone, merged[0][kept]]), kind="stable")
-    return LiveFiles([found[index] for index in by_place.tolist()] if remaining else found, row_count)
+    return FoundFiles([found[index] for index in by_place.tolist()] if remaining else found, row_count)
 
 
-def _joined(parts: Sequence[_Part], name: str) -> NDArray[Any]:
+def _joined(parts: Sequence[_EntryColumns], name: str) -> NDArray[Any]:
     return np.concatenate([getattr(part, name) for part in parts])
 
 
-def _places_in_partitions(parts: Sequence[_Part], choice: Choice) -> Ints:
+def _places_in_partitions(parts: Sequence[_EntryColumns], choice: Choice) -> Ints:
     """Places, among all entries, of those in partitions that matter."""
     count = sum(len(part.kinds) for part in parts)
     if choice.partitions is None:
@@ -250,7 +251,7 @@ def _places_in_partitions(parts: Sequence[_Part], choice: Choice) -> Ints:
     return matters.nonzero()[0]
 
 
-def _in_buckets(parts: Sequence[_Part], places: Ints, choice: Choice) -> NDArray[np.bool_]:
+def _in_buckets(parts: Sequence[_EntryColumns], places: Ints, choice: Choice) -> NDArray[np.bool_]:
     """Which of the entries at these places are in buckets that matter."""
     matters = np.ones(len(places), bool)
     if choice.buckets is None or not len(places):
@@ -265,7 +266,7 @@ def _in_buckets(parts: Sequence[_Part], places: Ints, choice: Choice) -> NDArray
     return matters
 
 
-def _merged(parts: Sequence[_Part], ends: Ints, places: Ints) -> tuple[Ints, list[ManifestEntry]] | None:
+def _merged(parts: Sequence[_EntryColumns], ends: Ints, places: Ints) -> tuple[Ints, list[ManifestEntry]] | None:
     """What remains of entries that share names, with the places of those that remain; None if they do not add up."""
     entries = _entries(parts, ends, places)
     try:
@@ -278,7 +279,7 @@ def _merged(parts: Sequence[_Part], ends: Ints, places: Ints) -> tuple[Ints, lis
     return np.array([place_of[id(entry)] for entry in left], np.int64), left
 
 
-def _entries(parts: Sequence[_Part], ends: Ints, places: Ints) -> list[ManifestEntry]:
+def _entries(parts: Sequence[_EntryColumns], ends: Ints, places: Ints) -> list[ManifestEntry]:
     """The entries at these places, which ascend."""
     found: list[ManifestEntry] = []
     begins = np.concatenate([[0], ends[:-1]])

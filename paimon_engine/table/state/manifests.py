@@ -39,7 +39,7 @@ from paimon_engine.table.state.handle import TableHandle, read_needed
 from paimon_engine.table.state.live_columns import (
     ENTRIES_MIN,
     Choice,
-    LiveFiles,
+    FoundFiles,
     live_in_columns,
     of_buckets,
     of_partitions,
@@ -221,7 +221,7 @@ def _choice(partitions: Collection[bytes] | None, where: EntryFilter | None) -> 
     return asked._replace(partitions=lambda found: matching([one for one in found if one in partitions]))
 
 
-def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> LiveFiles:
+def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
     def read(manifest: ManifestFile) -> list[ManifestEntry]:
         return read_manifest(table, manifest.name, manifest)
 
@@ -235,7 +235,7 @@ def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choi
     except FoldError as error:
         concerned = [item for item in manifests if _mentions(table, item, error.file_name)]
         raise CorruptTableError(f"{_names(concerned)}: {error}") from error
-    return LiveFiles(of_buckets(live, choice), sum(entry.file.row_count for entry in live))
+    return FoundFiles(of_buckets(live, choice), sum(entry.file.row_count for entry in live))
 
 
 def _all_bytes(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterator[bytes]:
