@@ -95,7 +95,7 @@ class CleanUpVerbs(Verbs):
     ) -> EmptyQuarantineResult:
         """Deletes permanently what was moved aside: one quarantine, or all that are older (30 days by default).
 
-        Run it again to finish what was cut short. `stopped` of the result says what was left.
+        Run it again to finish what was interrupted. `stopped` of the result says what was left.
 
         Raises: InvalidArgumentError, StorageError.
         """

@@ -154,7 +154,7 @@ def test_a_table_without_snapshots_has_empty_system_tables() -> None:
     assert inspect.consumer_table(table).num_rows == 0
 
 
-# The columns of Paimon 2.x; a question mark stands for a column that may be null.
+# The columns of Paimon 2.x; a question mark means a column that may be null.
 COLUMNS = {
     "snapshots": "snapshot_id:int64 schema_id:int64 commit_user:string commit_identifier:int64 commit_kind:string "
     "commit_time:timestamp[ms] base_manifest_list:string delta_manifest_list:string changelog_manifest_list:string? "

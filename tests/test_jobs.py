@@ -201,7 +201,7 @@ def test_later_files_replace_earlier_ones(lake: Lake, monkeypatch: pytest.Monkey
 
     result = lake.run(Write(sources), create=KEYED)
 
-    # Tasks that end at the same moment may be told together.
+    # Tasks that end at the same moment may be reported together.
     assert [lake.progress[0], lake.progress[-1]] == [Progress("write", 0, 3), Progress("write", 3, 3)]
     assert [told.done for told in lake.progress] == sorted({told.done for told in lake.progress})
     assert result.details["rows"] == 6

@@ -1,4 +1,4 @@
-"""Columns of a read: fields of rows by a name with dots, in the order asked for, each once, in the right case."""
+"""Columns of a read: fields of rows by a name with dots, in the requested order, each once, in the right case."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_limit_stops_before_other_files_are_opened():
     for path in [info.path for info in storage.walk(table.path) if "/data-" in info.path]:
         first = table.to_arrow(["k"], limit=1)["k"].to_pylist() == [0]
         assert first
-        # All that holds later rows may be gone.
+        # Everything with later rows may be missing.
         if table.files()["file_path"].to_pylist()[0] not in path:
             storage.delete([path])
     assert table.to_arrow(["k"], limit=1)["k"].to_pylist() == [0]

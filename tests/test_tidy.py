@@ -79,7 +79,7 @@ def test_nothing_is_left_open(path: Path):
 
 @pytest.mark.parametrize("path", _sources(), ids=_name)
 def test_nothing_is_aborted_by_an_interruption_that_nobody_sent(path: Path):
-    """What is given up is told so (`abort`); KeyboardInterrupt and SystemExit come from people and are only caught."""
+    """Work is given up by `abort`; KeyboardInterrupt and SystemExit come from people and are only caught."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     caught = {
         id(name) for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) for name in _names_in(node.type)
@@ -95,7 +95,7 @@ def _names_in(tree: ast.AST | None) -> list[ast.Name]:
 
 
 def _types_of(path: Path) -> Iterator[tuple[str, str]]:
-    """Names of the classes and type aliases of a module, with what tells two of one name apart."""
+    """Names of the classes and type aliases of a module, with what distinguishes two of one name."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
             yield node.name, _name(path)
@@ -142,7 +142,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def test_no_module_imports_from_a_test_module():
-    """What several tests need stands in `tests/support` or in a helper module of their folder."""
+    """What several tests need is in `tests/support` or in a helper module of their folder."""
     found = [
         f"{_name(path)}: {name}"
         for path in sorted((PROJECT / "tests").rglob("*.py"))

@@ -1,6 +1,6 @@
 """Branches: make, delete with the files that only they need, rename; and make main go on where a branch is.
 
-Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was cut short may be
+Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was interrupted may be
 repeated from the branch, which stays as it is:
 
 1. Main's tags and changelogs that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
@@ -156,7 +156,7 @@ class BranchResult(Result):
 
 @action
 def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
-    """Makes the branch. One that was cut short may be repeated.
+    """Makes the branch. One that was interrupted may be repeated.
 
     Raises: ConflictError if the branch exists and must not, or if its origin expired meanwhile; NotFoundError if there
     is no such tag or snapshot; InvalidArgumentError; UnsupportedError where a server keeps the branches.
@@ -316,7 +316,7 @@ class _Forward:
 
 @action
 def fast_forward(context: Context, spec: FastForward) -> BranchResult:
-    """Makes main what the branch is. No one should write to main meanwhile; a run that was cut short may be repeated.
+    """Makes main what the branch is. No one should write to main meanwhile; a run that was interrupted may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, begins so late that main would have a
     gap, or lacks a schema of what main keeps; CorruptTableError if a snapshot or tag cannot be understood;

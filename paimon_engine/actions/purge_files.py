@@ -108,7 +108,7 @@ class PurgeFilesResult(Result):
 
 @action
 def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
-    """Purges the table. Safe to repeat: a run that was cut short is finished by the next one.
+    """Purges the table. Safe to repeat: a run that was interrupted is finished by the next one.
 
     Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would be deleted, or for a time
     in the future; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError;

@@ -273,9 +273,9 @@ class EmptyQuarantineResult(Result):
 
 @action
 def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantineResult:
-    """Deletes quarantines; safe to repeat, which also finishes a run that was cut short.
+    """Deletes quarantines; safe to repeat, which also finishes a run that was interrupted.
 
-    What was not moved yet by a run that was cut short stays in its place. One that cannot be emptied keeps no other
+    What was not moved yet by a run that was interrupted stays in its place. One that cannot be emptied keeps no other
     from it.
 
     Raises: InvalidArgumentError if there is no quarantine of that name, for a name and a time together, or for a time

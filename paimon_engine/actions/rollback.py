@@ -107,7 +107,7 @@ class RollbackResult(Result):
 
 @action
 def rollback(context: Context, spec: Rollback) -> RollbackResult:
-    """Rolls the table's branch back. A rollback that was cut short may be repeated.
+    """Rolls the table's branch back. A rollback that was interrupted may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would be deleted; ConflictError if
     others keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if

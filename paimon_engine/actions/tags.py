@@ -287,7 +287,7 @@ def _renamed(table: TableHandle, spec: RenameTag, news: TagNotifier) -> TagResul
         return _result("already_done", old)
     new = replace(old, name=spec.to)
     check_no_branch_from(all_roots(table), [Root(table.paths.branch, old.snapshot, old.name)])
-    # An equal tag of the new name is what a rename that was cut short has left.
+    # An equal tag of the new name is what a rename that was interrupted has left.
     if taken not in (None, new) or not make_tag(table, new, news):
         raise ConflictError(f"tag {spec.to!r} of {table.paths.root} exists already; delete it first")
     remove_tags(table, {spec.tag: old.snapshot.id}, news)

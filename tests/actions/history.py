@@ -174,15 +174,15 @@ class History:
             return None
 
     def remove_orphans(self) -> RemoveOrphanFilesResult:
-        """Removes what nothing names, however young; time goes on to now for that.
+        """Removes what nothing names, however young; the clock advances to now for that.
 
-        Somebody vouches for it that all versions are visible: the store's clock is ahead of the commits'.
+        It confirms that all versions are visible: the store's clock is ahead of the commits'.
         """
         spec = RemoveOrphanFiles(self.long_after(), confirm_latest_snapshot=self.latest() or 0)
         return remove_orphan_files(Context(self.handle, self.executor), spec)
 
     def long_after(self) -> int:
-        """Lets time go on until every file is old, though the store's clock is ahead of the commits'; the new now."""
+        """Advances the clock until every file is old, though the store's clock is ahead of the commits'; the new now."""
         self.now_ms = max(self.now_ms, time.time_ns() // 1_000_000 + HOUR_MS)
         return self.now_ms
 

@@ -13,7 +13,7 @@ TAGS = "abcd"
 
 
 class RandomLife:
-    """Takes random steps; weights make the interesting ones meet: a tag, its files removed, then an expiry."""
+    """Takes random steps; weights make interesting sequences likely: a tag, its files removed, then an expiry."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

@@ -23,7 +23,7 @@ class EventStorage:
         return getattr(self._inner, name)
 
     def _tell(self, event: Event) -> None:
-        # Whoever acts in between is not interrupted in turn.
+        # An action that runs in between is not interrupted itself.
         before, self.before = self.before, None
         try:
             if before is not None:
@@ -64,13 +64,13 @@ class EventStorage:
             nonlocal count
             count += 1
             if count > number:
-                raise StorageError("the process is gone")
+                raise StorageError("the process has died")
 
         self.before = before
 
 
 class TroubledStorage(MemoryStorage):
-    """Does not answer when asked for one of its files, as long as `trouble` names it."""
+    """Does not answer requests for one of its files, as long as `trouble` names it."""
 
     trouble: str | None = None
 

@@ -1,4 +1,4 @@
-"""Branches: made of a tag, a snapshot or nothing; renamed, deleted with what only they needed; main goes on from one."""
+"""Branches: made of a tag, a snapshot or nothing; renamed, deleted with what only they needed; main continues from one."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_branch_whose_origin_expires_meanwhile_is_taken_back():
 
 
 def crashes(make: Any, act: Any, check: Any, storage: type[EventStorage] = EventStorage) -> None:
-    """`act` on what `make` gives is cut short at each call of the store in turn, checked, and then repeated."""
+    """`act` on what `make` gives is interrupted at each call of the store in turn, checked, and then repeated."""
     for number in range(200):
         store = storage()
         history = make(store)
@@ -287,7 +287,7 @@ def test_a_deletion_that_was_interrupted_can_be_repeated():
 
 
 def grown(storage: Any = None) -> History:
-    """Main went on with b, c and a tag; the branch with d, e and a tag of its own."""
+    """Main continued with b, c and a tag; the branch with d, e and its own tag."""
     history = tagged(storage)
     create(history, "dev", tag="base")
     history.write("b").compact("c")

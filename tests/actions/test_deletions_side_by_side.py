@@ -1,6 +1,6 @@
-"""Two deletions at the same time leave nothing that neither of them needs to keep: what both spared for each other goes.
+"""Two deletions at the same time leave no file that nothing needs: what each kept for the other is deleted.
 
-One is held up before a call of the store while the other runs from begin to end. `_PAUSES` are spread over all calls.
+One is paused before a call of the store while the other runs from begin to end. `_PAUSES` are spread over all calls.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _before(kind: str = "history") -> tuple[dict[str, Any], int]:
 
 
 def _tried(deed: Callable[[World], Any], world: World) -> None:
-    """Whoever comes second may find nothing any more to do it with."""
+    """The second one may find that its input does not exist any more."""
     with suppress(PaimonError):
         deed(world)
 
@@ -170,7 +170,7 @@ def test_files_that_both_keep_for_each_other_are_deleted(kind: str, one: str, ot
     calls, left = _run(one, other, None, kind)
     assert left == set()
     for at in range(1, calls, max(1, calls // _PAUSES)):
-        assert _run(one, other, at, kind)[1] == set(), f"held up before call {at} of {calls}"
+        assert _run(one, other, at, kind)[1] == set(), f"paused before call {at} of {calls}"
 
 
 def test_files_that_a_failed_action_left_are_deleted_by_the_next_deletion() -> None:

@@ -27,7 +27,7 @@ Act = Callable[[History, bool], Any]
 
 @dataclass(frozen=True)
 class Deed:
-    """An action, and a file of made-up data that goes with it."""
+    """An action, and a file of made-up data that it deletes."""
 
     act: Act
     goes: str
@@ -107,7 +107,7 @@ def test_files_are_deleted_after_everything_that_leads_readers_to_them(name: str
 
     DEEDS[name].act(history, False)
 
-    # The record of what goes is written before all, and removed after it.
+    # The record of the files to delete is written before anything else, and removed at the end.
     events = [(kind, path) for kind, path in events if not path.startswith(f"{ROOT}/deletion")]
     is_file = [kind == "delete" and ("/bucket-" in path or "/manifest/" in path) for kind, path in events]
     assert is_file == sorted(is_file)
@@ -131,7 +131,7 @@ def test_killed_anywhere_it_leaves_a_complete_table_and_the_next_run_finishes(na
         finally:
             storage.before = None
 
-        # An expired snapshot that becomes the latest again is there before the newer ones go.
+        # An expired snapshot that becomes the latest again is there before the newer ones are deleted.
         assert_whole(history, may_have_a_gap=name in ("rollback", "fast_forward"))
         DEEDS[name].act(history, False)
         assert_whole(history)

@@ -1,4 +1,4 @@
-"""Expiry: which snapshots go, which files go with them, and what happens when others act or things break."""
+"""Expiry: which snapshots are deleted, which files with them, and what happens when others act or something breaks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_options_say_what_the_spec_leaves_open() -> None:
 
     result = history.expire()
 
-    # It is hour 6: snapshots replaced before 3:30 go.
+    # It is hour 6: snapshots replaced before 3:30 expire.
     assert result.expired_snapshots == (1, 2)
     assert (result.earliest_snapshot_id, result.latest_snapshot_id) == (3, 6)
 
@@ -273,7 +273,7 @@ def test_a_gap_keeps_what_the_missing_snapshots_may_have_needed() -> None:
 
     assert result.expired_snapshots == (1, 2, 4, 5, 6)
     assert "snapshot 3 is missing" in " ".join(result.stopped)
-    # Snapshot 3 held c, and a or b in its place; d, e and f came later.
+    # Snapshot 3 had c, and a or b instead; d, e and f were added later.
     assert history.names() == {"a", "b", "c", "g"}
     history.remove_orphans()
     assert history.names() == {"g"}
@@ -319,7 +319,7 @@ def test_a_broken_tag_file_keeps_all_files_and_expiry_continues() -> None:
     assert (planned.deleted, planned.stopped) == ((), result.stopped)
     assert "tag-broken" in " ".join(result.stopped)
     assert history.names() == held
-    # When the tag has gone, what it kept is found.
+    # When the tag is deleted, what it kept is found.
     history.delete_tag("broken")
     history.delete_tag("sound")
     history.remove_orphans()
@@ -371,7 +371,7 @@ def test_an_unreadable_expired_snapshot_leaves_only_its_own_files() -> None:
 
     assert result.status == "expired"
     assert "snapshot 3" in " ".join(result.stopped)
-    # Snapshot 3 removed b, which nobody can tell any more; a went in snapshot 2, c in snapshot 4.
+    # Snapshot 3 removed b, which cannot be known any more; snapshot 2 removed a, snapshot 4 removed c.
     assert history.names() == {"b", "d", "e"}
     assert check_table(history.handle, footers=False) == []
 

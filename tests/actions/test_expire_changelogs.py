@@ -1,4 +1,4 @@
-"""Changelogs that outlive their snapshots: which are kept and which go, with which files, whatever happens meanwhile."""
+"""Changelogs that outlive their snapshots: which are kept and which are deleted, with which files, also if others act meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expiry in rounds: it does all that it is asked to, however much that is, and says what is left and why.
+"""Expiry in rounds: it deletes all that may expire, however much that is, and says what is left and why.
 
 A round is small here, so that few snapshots make many rounds.
 """
@@ -130,7 +130,7 @@ def test_progress_is_reported_after_every_round() -> None:
 
 
 def grown(seed: int) -> History:
-    """A random history with everything that makes files last or come back."""
+    """A random history with everything that keeps or restores files."""
     chance = random.Random(seed)
     history = History({**KEEP_ONE, "changelog-producer": chance.choice(["none", "input"])}).write("first")
     history.tag("t0")
@@ -198,7 +198,7 @@ def killed(history: History, **fields: Any) -> Iterator[History]:
 @pytest.mark.usefixtures("small_rounds")
 def test_a_kill_between_or_inside_rounds_loses_nothing_and_the_next_run_finishes() -> None:
     history = History(KEEP_ONE).write("a").write("b").compact("c").write("d").compact("e")
-    # Files that have gone come back, first in the middle of what expires, then in what stays.
+    # Deleted files are restored, first in the middle of what expires, then in what stays.
     rollback_to_as_latest(Context(history.handle, commit_user="once"), RollbackToAsLatest(snapshot=2))
     history.compact("f").write("g").overwrite("h")
     rollback_to_as_latest(Context(history.handle, commit_user="twice"), RollbackToAsLatest(snapshot=4))

@@ -1,4 +1,4 @@
-"""Tags whose time is over go with what only they kept; so do those that a table makes by itself, beyond a number."""
+"""Expired tags are deleted with what only they kept; so are automatic tags beyond a number."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_due_tag_whose_snapshot_expires_meanwhile_is_taken_back():
     assert due(history).created == {"1969-12-31": 2}
 
 
-# ── tags stand in for snapshots ─────────────────────────────────────────────────────────────────
+# ── tags instead of snapshots ─ ─────────────────────────────────────────────────────────────────
 
 
 def test_time_travel_falls_back_to_tags_when_snapshots_have_expired():

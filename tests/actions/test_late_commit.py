@@ -1,4 +1,4 @@
-"""A committer that was held up while others committed and expired: the number that it wants is free again."""
+"""A committer that was paused while others committed and expired: the number that it wants is free again."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_job_that_died_after_a_late_commit_commits_when_it_is_repeated() -> No
 
     assert isinstance(outcome, Committed)
     assert outcome.snapshot.id == 5
-    # What came too late goes as any old snapshot does.
+    # What came too late is deleted like any old snapshot.
     history.expire(retain_max=1)
     assert history.ids() == [5]
 

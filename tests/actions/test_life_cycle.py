@@ -1,7 +1,7 @@
-"""Random histories: whatever is written, tagged, branched, expired and rolled back, the store holds what is needed.
+"""Random histories of writes, tags, branches, expiries and rollbacks: the store always contains what is needed.
 
 After every action each snapshot and tag of each branch has all its files, and no file is there that none of them needs.
-One seed is one history; a failure tells the steps that led to it.
+One seed is one history; a failure shows the steps that led to it.
 """
 
 from __future__ import annotations

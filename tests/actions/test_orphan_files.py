@@ -1,6 +1,6 @@
-"""Orphan files: what nothing names goes, everything else stays, and in doubt nothing goes.
+"""Orphan files: what nothing names is deleted, everything else stays, and in doubt nothing is deleted.
 
-`named` works out by hand which files in the store some snapshot, tag or changelog of any branch names.
+`named` finds by simple code which files in the store some snapshot, tag or changelog of any branch names.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def test_only_orphans_are_deleted_when_a_snapshot_vanishes_while_it_is_read(hist
     assert isinstance(storage, Hooked)
     dead = litter(history)
     first = parse_snapshot(storage.read(paths.snapshot(1)), "")
-    # Either its file goes after it was listed, or what it names goes after it was read.
+    # Either its file is deleted after it was listed, or what it names is deleted after it was read.
     at = paths.snapshot(1) if kind == "read" else paths.manifest(first.delta_manifest_list)
     storage.before[at] = lambda: history.expire(retain_max=1)
 

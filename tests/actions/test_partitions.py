@@ -310,7 +310,7 @@ def test_the_name_of_the_default_partition_is_the_text_where_only_that_is_there(
 
 
 class Listener(BaseHTTPRequestHandler):
-    """A server that keeps what it is told, and gives the answers that are waiting, or SUCCESS."""
+    """A server that keeps the requests that it gets, and returns the prepared answers, or SUCCESS."""
 
     told: ClassVar[list[Any]] = []
     answers: ClassVar[list[tuple[int, str]]] = []

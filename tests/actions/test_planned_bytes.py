@@ -1,4 +1,4 @@
-"""How much an action will read, as its plan says, beside what it reads when it is carried out."""
+"""How much an action will read, as its plan says, compared with what it reads when it is carried out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purging a table: everything that it has been goes, the table itself stays, and a quarantine undoes it."""
+"""Purging a table: all its rows and versions are deleted, the table itself stays, and a quarantine undoes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving aside instead of deleting, in every action that deletes: what goes, where it lies, and how it comes back."""
+"""Moving aside instead of deleting, in every action that deletes: what is moved, where it is stored, and how it is restored."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_quarantine_can_be_emptied_by_name_and_by_age(history: History) -> Non
     assert not [path for path in everything(history) if "/quarantine/" in path]
 
 
-# ── cut short ───────────────────────────────────────────────────────────────────────────────────
+# ── interrupted ───────────────────────────────────────────────────────────────────────────────────
 
 
 class Dying(MemoryStorage):
@@ -214,7 +214,7 @@ class Dying(MemoryStorage):
     def delete(self, paths: Any) -> None:
         for path in paths:
             if self.left == 0:
-                raise StorageError("the process is gone")
+                raise StorageError("the process has died")
             self.left = self.left if self.left is None else self.left - 1
             super().delete([path])
 

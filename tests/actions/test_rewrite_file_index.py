@@ -1,4 +1,4 @@
-"""Giving existing files the indexes that the options ask for: what changes, what stays, and who may interfere."""
+"""Writing the indexes that the options require for existing files: what changes, what stays, and what others may do meanwhile."""
 
 from __future__ import annotations
 

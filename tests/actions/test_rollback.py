@@ -1,4 +1,4 @@
-"""Rollback: an earlier snapshot or tag is the latest again, and nothing but what came after it is gone."""
+"""Rollback: an earlier snapshot or tag is the latest again, and only what came after it is deleted."""
 
 from __future__ import annotations
 

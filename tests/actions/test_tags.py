@@ -208,7 +208,7 @@ def test_a_state_that_has_expired_is_not_tagged_by_another_one() -> None:
     history.tag("kept", 2)
     history.expire(retain_max=1)
 
-    # Of the hours three and four nobody knows what they held; of the second one, that snapshot 3 came only later.
+    # The state in the hours three and four is unknown; of the second one it is known that snapshot 3 came only later.
     with pytest.raises(NotFoundError, match=r"expired.*snapshot 5 is the oldest"):
         history.tag("t", as_of=3 * HOUR_MS)
     with pytest.raises(NotFoundError, match="expired"):

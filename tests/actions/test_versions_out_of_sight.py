@@ -205,7 +205,7 @@ def test_what_an_expiry_left_that_died_is_deleted() -> None:
     other = World(now_ms=world.now_ms).through(counted)
     counted.arm(None)
     other.table().expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms)
-    # All snapshots are hidden, and no file has gone yet.
+    # All snapshots are hidden, and no file is deleted yet.
     first = next(n for n, (verb, path) in enumerate(counted.calls) if verb == "delete" and "/bucket-" in path)
     world.through(store := FaultyStorage(world.inner))
     store.arm(first, DOWN)

@@ -35,7 +35,7 @@ KEYS = 1_000
 ROWS = 10
 MAINTAINED_EVERY = 10
 MEASURED = 5
-"""Commits over which the cost of one is averaged: a tenth of them meets a merge of manifests."""
+"""Commits over which the cost of one is averaged: a tenth of them has to merge manifests."""
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 ROOT = "memory://bench/db.db/t"

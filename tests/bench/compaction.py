@@ -1,4 +1,4 @@
-"""What a full compaction costs, beside the least that the bytes themselves cost, and beside Java.
+"""What a full compaction costs, compared with the minimum that the bytes themselves cost, and with Java.
 
     python -m tests.bench.compaction                     # 10,000,000 rows in 8 overlapping runs, three merge engines
     python -m tests.bench.compaction --cases text-key two-keys base-and-updates base-and-late-keys base-and-stray-keys
@@ -7,9 +7,9 @@
     python -m tests.bench.compaction --task-memory 64    # a bucket larger than the memory of a task, in MiB
 
 The floor reads the same files through Arrow and writes as many rows as are left into one file, with the writer settings
-of the compaction and no merge. Every figure is that of a process of its own on one thread: processor seconds of the step
-alone, and the peak memory of the whole process, of which Python and Arrow take about 150 MB. Rounds alternate, so that
-floor and compaction share the machine's moods; the median counts. Compare figures of one run only.
+of the compaction and no merge. Every figure is that of a process of its own on one thread: processor seconds of the
+step alone, and the peak memory of the whole process, of which Python and Arrow take about 150 MB. Rounds alternate, so
+that floor and compaction share the machine's moods; the median counts. Compare figures of one run only.
 
 Java runs on one thread, warm, once in each round, and writes the table that it compacts; then its compaction is rolled
 back, and the same files are compacted here, by a new process and by one that has compacted before, as Java has.
@@ -57,8 +57,8 @@ NULLS = 0.4
 class Case:
     """What is compacted.
 
-    `shares` are the runs' shares of the rows, `late` of the keys the last ones that runs after the first may repeat, but
-    for one key each where they have `strays`.
+    `shares` are the runs' shares of the rows, `late` of the keys the last ones that runs after the first may repeat,
+    but for one key each where they have `strays`.
     """
 
     engine: str = "deduplicate"

@@ -1,12 +1,12 @@
-"""How fast the parts are of which the hot paths are made, one by one, beside the figures that they are to hold.
+"""How fast the parts are of which the hot paths are made, one by one, next to the figures that they should reach.
 
     python -m tests.bench.hot_paths                       # some minutes
     python -m tests.bench.hot_paths --parts buckets vectors
     PAIMON_ENGINE_CACHE=.cache/engine python -m tests.bench.hot_paths --parts spark  # with the archive that setup made
 
-The figures come from a study of what is possible, on two cores of an AMD EPYC: on another machine only their proportions
-say something. Times are processor seconds of one thread, the least of a few runs; those of whole jobs are seconds, on
-two cores. M/s are million rows a second.
+The figures come from a study of what is possible, on two cores of an AMD EPYC: on another machine only their
+proportions say something. Times are processor seconds of one thread, the least of a few runs; those of whole jobs are
+seconds, on two cores. M/s are million rows a second.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def of_merging() -> Iterator[Line]:
 
 
 def of_copies() -> Iterator[Line]:
-    """Row groups that go from file to file as they are, their checksums looked at; the figure to hold is without."""
+    """Row groups that are copied from file to file as bytes, with their checksums checked; the figure to hold is without."""
     rows = wide_rows(4_000_000, 0)
     options = WriteOptions()
     with tempfile.TemporaryFile() as source:
@@ -332,7 +332,7 @@ def of_lookups() -> Iterator[Line]:
 
 
 def finding(table: TableHandle, place: BucketLocation, file: DataFile, keys: Numbers) -> Callable[[], int]:
-    """A look for the keys, ascending, in the key column of a file, which tells how many are there."""
+    """A look for the keys, ascending, in the key column of a file, which returns how many are there."""
     within = [Compare(">=", "k", int(keys[0])), Compare("<=", "k", int(keys[-1]))]
 
     def find() -> int:
@@ -350,7 +350,7 @@ def finding(table: TableHandle, place: BucketLocation, file: DataFile, keys: Num
 
 
 def marking(table: TableHandle) -> Callable[[], int | None]:
-    """A compaction of the newest file up to its commit, which tells how many rows above it has marked."""
+    """A compaction of the newest file up to its commit, which returns how many rows above it has marked."""
     entries = live_entries(table, latest_snapshot(table))
     first, files = entries[0], [entry.file for entry in entries]
     task = plan_bucket(first.partition, first.bucket, 1, files, schema=table.schema, full=False, now_ms=0)
@@ -395,7 +395,7 @@ def of_spark() -> Iterator[Line]:
 
 
 def of_jobs() -> Iterator[Line]:
-    """Whole jobs: what is small must not cost much, what is large must go through."""
+    """Whole jobs: what is small must not cost much, what is large must succeed."""
     with tempfile.TemporaryDirectory() as folder:
         yield from tiny_compaction(Path(folder) / "tiny")
         source, rows = Path(folder) / "source", 4_000_000

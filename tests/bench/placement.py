@@ -1,8 +1,8 @@
 """Up to which size a job is better off in the process of its Airflow task than on an embedded Spark.
 
-`python -m tests.bench.placement [MB …]` compacts the same table of each size, four overlapping runs in two buckets, both
-ways, each in a process of its own: seconds on the clock and of processor time, and memory of the process and of all that
-it started, at its highest. On a machine with other work, the processor time is what can be compared.
+`python -m tests.bench.placement [MB …]` compacts the same table of each size, four overlapping runs in two buckets,
+both ways, each in a process of its own: seconds on the clock and of processor time, and memory of the process and of
+all that it started, at its highest. On a machine with other work, the processor time is what can be compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SIZES_MB: Final = (1, 16, 64, 256, 512)
 
 
 def main() -> None:
-    """Prints a line for each size and place."""
+    """Prints a line for each size and way to run."""
     print(f"{'MB':>6} {'place':<12} {'clock s':>8} {'CPU s':>8} {'peak MB':>8}")
     for size_mb in [int(text) for text in sys.argv[1:]] or _SIZES_MB:
         with tempfile.TemporaryDirectory(prefix="paimon-placement-") as directory:

@@ -34,7 +34,7 @@ def write(table: Table, name: str, number: int) -> None:
 
 
 def write_for(path: str, storage: Mapping[str, str], name: str, seconds: float, done: multiprocessing.Queue) -> None:
-    """Commits one after another, and tells how many."""
+    """Commits one after another, and returns how many."""
     table, number, until = open_table(path, storage_options=storage, options=PATIENT), 0, time.monotonic() + seconds
     while time.monotonic() < until:
         write(table, name, number)

@@ -22,7 +22,7 @@ def lent_store() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def jdbc(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """Options of a JDBC catalog that nobody else uses."""
+    """Options of a JDBC catalog of this test alone."""
     if request.param == "sqlite":
         return {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
     server: PostgresServer = request.getfixturevalue("postgres")

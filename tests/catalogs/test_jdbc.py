@@ -1,4 +1,4 @@
-"""The JDBC catalog in SQLite and in a real PostgreSQL, beside pypaimon's."""
+"""The JDBC catalog in SQLite and in a real PostgreSQL, together with pypaimon's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JDBC catalog beside Java Paimon's own: names, tables and the commit lock are shared.
+"""The JDBC catalog together with Java Paimon's own: names, tables and the commit lock are shared.
 
 Java 0.9 knows no lock in PostgreSQL, later releases do; so the lock is shared in SQLite here.
 """

@@ -1,4 +1,4 @@
-"""Changes of schemas that a REST server keeps: what it is told, what comes out, and pypaimon's client beside ours."""
+"""Changes of schemas that a REST server keeps: what is sent to it, the result, and pypaimon's client compared with ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction, clustering, indexes, statistics: planned, done, told."""
+"""Compaction, clustering, indexes, statistics: planned, done, reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification, removal, repair, expiry and jobs: planned, done, told."""
+"""Verification, removal, repair, expiry and jobs: planned, done, reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The longer run: `python -m tests.contention --roles nine --seconds 600`, on local disk; `--s3` on an S3 server.
 
 `--keyed` gives the table a primary key, on which the roles `eight` and `starving` work. What was done, and how often
-others were in the way, is told in the end; the exit code is 1 if anything was lost.
+others were in the way, is printed at the end; the exit code is 1 if anything was lost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
             print(f"FAILED: {error!r:.4000}")
             raise SystemExit(1) from error
         print(", ".join(f"{count} {what}" for what, count in account.items()))
-        print(f"{given.roles} roles, {given.seconds:.0f} s: nothing lost, nothing twice, the table is sound")
+        print(f"{given.roles} roles, {given.seconds:.0f} s: nothing lost, nothing twice, the table is valid")
     next(server, None)
 
 

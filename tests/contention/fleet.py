@@ -80,7 +80,7 @@ def settle(path: str, reports: list[dict[str, Any]], storage: Mapping[str, str])
     """What all processes together did, with `rows` of the table.
 
     Raises: AssertionError if an acknowledged row is not there once, one that was deleted is, a tag reads other rows
-    than it did, or the table is not sound.
+    than it did, or the table is not valid.
     """
     failures = [report["failure"] for report in reports if report["failure"]]
     assert not failures, failures[0]
@@ -91,7 +91,7 @@ def settle(path: str, reports: list[dict[str, Any]], storage: Mapping[str, str])
     keys, gone, unsure = ({key for report in reports for key in report[name]} for name in ("keys", "gone", "unsure"))
     assert keys - unsure <= found.keys(), f"lost: {sorted(keys - unsure - found.keys())[:5]}"
     assert not gone & found.keys(), f"deleted and there: {sorted(gone & found.keys())[:5]}"
-    assert found.keys() <= keys | unsure, f"nobody has acknowledged {sorted(found.keys() - keys - unsure)[:5]}"
+    assert found.keys() <= keys | unsure, f"not acknowledged by any process {sorted(found.keys() - keys - unsure)[:5]}"
     for report in reports:
         for tag, rows in report["tags"].items():
             assert held(table, tag) == rows, f"tag {tag} reads other rows than it did"

@@ -1,8 +1,8 @@
 """What each process of the fleet does, again and again: one act per role.
 
-A worker keeps account of what was acknowledged to it: keys that must be there, keys that must be gone, keys of which
-nobody knows, and what each tag held when it was made. An act raises whatever nobody should meet; what is legitimate
-beside others (a conflict, a snapshot that expired while it was read) it counts.
+A worker records what was acknowledged to it: keys that must be there, keys that must be deleted, keys of unknown state,
+and what each tag held when it was made. An act raises every error that must not happen; an
+error that is normal while others run (a conflict, a snapshot that expired while it was read) it counts.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _compact(worker: Worker) -> None:
 
 
 def _compact_fully(worker: Worker) -> None:
-    """Beside writers only, a compaction that gives up has lost races, no more."""
+    """While only writers run, a compaction that gives up has lost races, no more."""
     try:
         worker.said["compactions"] += worker.table.compact(full=True).status == "committed"
     except ConflictError:
@@ -181,7 +181,7 @@ def _delete(worker: Worker) -> None:
 
 
 def _clean(worker: Worker) -> None:
-    """Removes what nobody needs, as soon as it is a few seconds old."""
+    """Removes what nothing needs, as soon as it is a few seconds old."""
     older_than = int((time.time() - _ORPHANS_OLDER_THAN_S) * 1000)
     result = worker.table.remove_orphan_files(older_than)
     worker.said["orphans"] += result.files_deleted

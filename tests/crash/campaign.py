@@ -1,9 +1,9 @@
-"""A campaign: steps on a real table on disk by processes that are killed, and what must hold after every kill.
+"""A campaign: steps on a real table on disk by processes that are killed, and what must be true after every kill.
 
-After a kill: the table verifies; nothing that anything needs is gone; its rows are those before or after the step; its
-tags read as they did. The job repeated under the same commit user, and perhaps killed again, then finishes: rows, tags
-and branches are those of the model, and no commit is there twice. Now and then orphans are removed, and no file may be
-left that nothing needs, and every snapshot is read.
+After a kill: the table verifies; nothing that anything needs is deleted; its rows are those before or after the step;
+its tags read as they did. The job repeated under the same commit user, and perhaps killed again, then finishes: rows,
+tags and branches are those of the model, and no commit is there twice. Now and then orphans are removed, and no file
+may be left that nothing needs, and every snapshot is read.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Campaign:
         # What was killed a moment ago is newer than the newest commit.
         result = table.remove_orphan_files(int(time.time() * 1000), confirm_latest_snapshot=table.latest_snapshot_id())
         assert result.stopped == ()
-        # It keeps out commits by snapshots that change nothing.
+        # It blocks commits by snapshots that change nothing.
         self.model.main.saw(table.snapshots()["snapshot_id"].to_pylist())
         for name, line in self.model.branches.items():
             line.saw(self.table(name).snapshots()["snapshot_id"].to_pylist())

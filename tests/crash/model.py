@@ -1,4 +1,4 @@
-"""What a table must hold, kept beside it in plain dictionaries."""
+"""What a table must contain, kept in plain dictionaries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Line:
         self.at = {number: self.at.get(number, dict(self.rows)) for number in ids}
 
     def back_to(self, snapshot: int, rows: Rows) -> None:
-        """Newer snapshots and tags are gone."""
+        """Newer snapshots and tags are deleted."""
         self.rows = dict(rows)
         self.at = {number: found for number, found in self.at.items() if number <= snapshot}
         self.at[snapshot] = dict(rows)
@@ -49,7 +49,7 @@ class Model:
         return deepcopy(self)
 
     def forward(self, branch: str) -> None:
-        """Main goes on where the branch is."""
+        """Main continues from the branch."""
         theirs = self.branches[branch]
         begin = min(theirs.at)
         for name in [name for name, number in self.main.tags.items() if number >= begin]:

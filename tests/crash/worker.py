@@ -1,4 +1,4 @@
-"""A process that has everything imported and forks a child for each job, which it kills when it is told to.
+"""A process that has everything imported and forks a child for each job, which it kills on request.
 
 `python -m tests.crash.worker` reads requests from its standard input and answers on its standard output, a line of
 JSON each. A request names the table's directory, the job, and when the child is to die:

@@ -64,7 +64,7 @@ _KINDS: Final = (
 
 
 def kind_of(path: str, files: Files) -> str:
-    """What a file is; data files are told apart by format."""
+    """What a file is; data files are distinguished by format."""
     inner = re.sub(r"^branch/branch-[^/]+/", "", path)
     for pattern, kind in _KINDS:
         if match := re.fullmatch(pattern, inner):

@@ -1,8 +1,8 @@
-"""Damaged tables: nothing is read wrong in silence, nothing hangs or dies, nothing reachable is deleted.
+"""Damaged tables: nothing wrong is read without an error, nothing hangs or dies, nothing that is needed is deleted.
 
 Each subject has its files cut, emptied, zeroed, flipped, exchanged and taken away, one at a time, and everything is
-tried on it that people do with a table. It then either gives what the sound table gives, or an error of ours that
-names the damaged file and what to do. With PAIMON_DAMAGES=1 every damage is tried, which takes some minutes.
+tried on it that people do with a table. It then either returns what the undamaged table returns, or an error of ours
+that names the damaged file and what to do. With PAIMON_DAMAGES=1 every damage is tried, which takes some minutes.
 
 `UNTOLD` has what no reader of the format can tell.
 """
@@ -23,7 +23,7 @@ from tests.damage.uses import Outcome
 from tests.support.golden import golden_folder
 
 TYPED: Final = re.compile("CorruptTableError: |NotFoundError: |PaimonError: bucket ")
-"""What refusals begin with; a compaction tells what went wrong by bucket, and goes on with the others."""
+"""What refusals begin with; a compaction reports errors by bucket, and continues with the others."""
 
 
 class Untold(NamedTuple):
@@ -74,7 +74,7 @@ FINDS: Final = (
     ("comp_parquet_snappy", "manifest/manifest-(?!list).*", "replaced by its like"),
     ("evolve_columns_pk", "schema/schema-[1-9]", "missing"),
 )
-"""Subject, files and damage that were told wrongly or not at all, in subjects that are not tried as a whole."""
+"""Subject, files and damage that were reported wrongly or not at all, in subjects that are not tried as a whole."""
 
 
 @pytest.mark.parametrize(("name", "pattern", "how"), FINDS)
@@ -119,7 +119,7 @@ def _wrong(damage: Damage, kind: str, outcome: Outcome, expected: dict[str, Outc
 def _may_be_unseen(damage: Damage, kind: str) -> bool:
     looks_inside = kind not in (*_INVISIBLE, "orc", "avro")
     if kind == "parquet" and damage.how == "replaced by its like":
-        # By a file of as many bytes and rows; whoever reads it sees other keys or sequence numbers.
+        # By a file of as many bytes and rows; a reader of it gets other keys or sequence numbers.
         return True
     return not looks_inside or damage.how == "flipped" or _is_untold(damage, kind, "check")
 

@@ -76,7 +76,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         damage = Damage(**json.loads(line))
-        # Nobody handles the signal: even a loop inside a library ends. Seconds of the processor, not of a busy machine.
+        # The signal is not handled: even a loop inside a library ends. Seconds of the processor, not of a busy machine.
         signal.setitimer(signal.ITIMER_PROF, SECONDS_MAX)
         files = subject(damage.subject)
         changed = files if damage.how == "not at all" else damaged(damage, files)

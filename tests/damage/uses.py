@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the sound table: its tags and snapshots, and which files each root file needs."""
+    """What is known of the undamaged table: its tags and snapshots, and which files each root file needs."""
 
     snapshots: tuple[int, ...]
     tags: tuple[str, ...]
@@ -52,7 +52,7 @@ class Known:
 
 
 def known_of(files: Files) -> Known:
-    """From the sound table."""
+    """From the undamaged table."""
     table = _open(store(files))
     needed: dict[str, frozenset[str]] = {}
     paths = DataPaths(table)

@@ -1,7 +1,7 @@
 """The pages of the documentation, and how the examples in them are run.
 
-The blocks of a page are one program: Python shares its variables, commands of `paimon-engine` run in this process. What
-stands below `/tmp/lake` there lies in a folder of the test. `<!-- not run: WHY -->` before a block leaves it out.
+The blocks of a page are one program: Python shares its variables, commands of `paimon-engine` run in this process.
+`/tmp/lake` is replaced by a folder of the test. `<!-- not run: WHY -->` before a block leaves it out.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def commands(code: str) -> Iterator[list[str]]:
         pending += line + "\n"
         try:
             words = shlex.split(pending, comments=True)
-        except ValueError:  # the text in quotes goes on
+        except ValueError:  # the text in quotes continues
             continue
         pending = ""
         if words:

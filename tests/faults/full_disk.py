@@ -1,7 +1,7 @@
 """On a file system of a few megabytes that is nearly full, at each amount of free space: it is right, or a typed error.
 
 `python -m tests.faults.full_disk DIRECTORY` makes a table in the directory, and fills the rest of its file system up to
-so many free blocks before each job. The job may fail; the table must be sound, hold what was acknowledged and nothing
+so many free blocks before each job. The job may fail; the table must be valid, hold what was acknowledged and nothing
 else, and the job repeated with space again must finish.
 """
 

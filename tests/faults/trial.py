@@ -1,7 +1,7 @@
-"""One trial: a scenario's action, in which one call of the store fails in one way; and what must hold afterwards.
+"""One trial: a scenario's action, in which one call of the store fails in one way; and what must be true afterwards.
 
 1. The action succeeds, or raises a PaimonError.
-2. The table is sound, nothing that a snapshot, tag or branch needs is gone, and its rows are those before or after.
+2. The table is valid, nothing that a snapshot, tag or branch needs is deleted, and its rows are those before or after.
 3. After a failure that is certain, actions that promise it leave no file behind.
 4. The action repeated under the same name comes to the state of a run without faults: nothing is lost or done twice.
 5. After a removal of orphans no file is left that nothing needs.
@@ -27,7 +27,7 @@ from tests.support.scenarios import HOUR_MS, Scenario, World
 
 _FRESH_ID = re.compile(r"[0-9a-f]{8}-0000-4000-8000-000000000000")
 _CLEAN_UP = ("delete", "delete_dir", "delete_tree")
-"""Where these fail there may be left what should have gone."""
+"""If these fail, files may be left that should have been deleted."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def look(world: World) -> State:
     for branch in branches:
         line = world.table(branch)
         found = line.snapshots().to_pylist()
-        # A clean-up that is repeated keeps out commits once more.
+        # A clean-up that is repeated blocks commits once more.
         found = [item for item in found if not item["commit_user"].startswith(FENCE_USER)]
         snapshots[branch] = tuple(f"{item['snapshot_id']} {item['commit_kind']}" for item in found)
         if branch == "main":

@@ -1,4 +1,4 @@
-"""Buckets of the tables in the corpus: each row lies where Java's writer put it."""
+"""Buckets of the tables in the corpus: each row gets the bucket into which Java wrote it."""
 
 from __future__ import annotations
 

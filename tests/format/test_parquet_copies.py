@@ -46,7 +46,7 @@ def file_of(columns: dict[str, pa.Array], copies: dict[str, str], *, groups: int
 
 
 def described(data: bytes) -> list[dict[str, Any]]:
-    """All that the footer says of the chunks, but for their places, and of the schema."""
+    """All that the footer says of the chunks, except their offsets, and of the schema."""
     footer = pq.read_metadata(io.BytesIO(data))
     found: list[dict[str, Any]] = [{"schema": str(footer.schema).split("\n", 1)[1], "rows": footer.num_rows}]
     for number in range(footer.num_row_groups):

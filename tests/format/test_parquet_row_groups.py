@@ -61,7 +61,7 @@ def groups_of(data: bytes, schema: pa.Schema = SCHEMA, options: WriteOptions = O
 
 
 def described(data: bytes) -> list[Any]:
-    """What a footer says, but for places."""
+    """What a footer says, except offsets."""
     footer = pq.read_metadata(io.BytesIO(data))
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     chunks = [(group.num_rows, group.column(place)) for group in groups for place in range(group.num_columns)]

@@ -1,4 +1,4 @@
-"""Batches of Parquet files keep to a limit of bytes, also where long texts lie in dictionaries, and have the same rows."""
+"""Batches of Parquet files keep to a limit of bytes, also where long texts are stored in dictionaries, and have the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds a decoder with bytes that change under the guidance of what code they reach.
+"""Feeds a decoder with bytes that change depending on the code that they reach.
 
     pip install -e '.[fuzz]'
     python -m tests.fuzz manifest --seconds 60

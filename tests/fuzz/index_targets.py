@@ -54,7 +54,7 @@ _QUESTIONS: Final = [_questions(number) for number in range(len(TYPES))]
 
 
 def index_decoder(kind: str) -> Callable[[bytes], None]:
-    """What asks an index of that type all questions."""
+    """A function that runs all lookups of an index of that type."""
 
     def decode(data: bytes) -> None:
         if len(data) < 2:
@@ -74,7 +74,7 @@ def _ask(container: bytes, number: int, row_count: int, question: Predicate) -> 
 
 
 def ask_container(data: bytes) -> None:
-    """Asks a whole container of indexes of an INT column and of a text."""
+    """Runs all lookups of a container of indexes of an INT column and of a text."""
     for name, number in (("id", 0), ("s", 3)):
         columns = {"c": (name, TYPES[number])}
         for question in _QUESTIONS[number]:

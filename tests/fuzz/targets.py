@@ -1,6 +1,6 @@
 """The decoders that are fuzzed: what each gets, what it may raise, and bytes to begin with.
 
-A decoder holds if it gives a value or raises an error of ours, whatever the bytes. To add one: a line in `TARGETS`.
+A decoder passes if it returns a value or raises an error of ours for all bytes. To add one: a line in `TARGETS`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Target:
 
 
 def hold(name: str, data: bytes) -> None:
-    """Raises whatever the decoder should not."""
+    """Raises the error if the decoder must not raise it."""
     try:
         TARGETS[name].decode(data)
     except PaimonError:
@@ -153,7 +153,7 @@ def _avro_rows(data: bytes) -> None:
 
 
 def _orc_stripes(data: bytes) -> None:
-    """The tail of an ORC file, behind stripes that nobody looks at."""
+    """The tail of an ORC file, after stripes that are not read."""
     try:
         file = po.ORCFile(pa.BufferReader(data))
     except (pa.ArrowException, OSError, UnicodeDecodeError):

@@ -34,7 +34,7 @@ def make(oracle: JavaPaimon, corpus: Path, folder: Path) -> list[dict[str, Any]]
         steps = json.loads((corpus / name / "create.json").read_text(encoding="utf-8"))["steps"]
         expected = json.loads((corpus / name / "expected.json").read_text(encoding="utf-8"))
         if any("rows_omitted" in step for step in steps):
-            # The corpus does not tell the rows of its largest tables, so that they cannot be written again.
+            # The corpus does not list the rows of its largest tables, so that they cannot be written again.
             if _bytes_of(corpus / name / "table") > COPIED_BYTES_MAX:
                 continue
             shutil.copytree(corpus / name / "table", folder / name / "table", copy_function=shutil.copyfile)
@@ -87,7 +87,7 @@ def pack(folder: Path, archive: Path) -> None:
 
     with tarfile.open(archive, "w:xz", preset=9) as out:
         for path in sorted(folder.rglob("*")):
-            # Checksums of Hadoop's local file system; nobody reads them.
+            # Checksums of Hadoop's local file system; nothing reads them.
             if path.is_file() and not path.name.endswith(".crc"):
                 out.add(path, str(path.relative_to(folder)), filter=plain)
 

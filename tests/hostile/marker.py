@@ -1,4 +1,4 @@
-"""A marker that stands for a secret, and a watch over what other processes can see of it."""
+"""A marker in place of a secret, and a check of what other processes can see of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Watch:
                     self.commands.add(path.read_bytes())
                 except OSError:
                     continue
-            # Folders come and go meanwhile, which ends a `Path.rglob` with an error.
+            # Folders appear and disappear meanwhile, which ends a `Path.rglob` with an error.
             for path in (Path(folder, name) for folder, _, names in os.walk(self._temporary) for name in names):
                 try:
                     if path.is_file() and path.stat().st_size < 1 << 20:

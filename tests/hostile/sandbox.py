@@ -1,4 +1,4 @@
-"""A small table beside things that are none of its business, and names that people give in error or in bad faith."""
+"""A small table next to files that do not belong to it, and names that people give by mistake or with bad intent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A directory with a warehouse `lake` and, beside it, `victim`."""
+    """A directory with a warehouse `lake` and, next to it, `victim`."""
 
     root: Path
 

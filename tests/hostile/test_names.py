@@ -1,4 +1,4 @@
-"""Whatever a name says, an action works inside the table or refuses with an error of ours; nothing else is touched."""
+"""With every name, an action works inside the table or refuses with an error of ours; nothing else is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stored file says of places outside the table is neither read nor deleted, unless the reader allows it."""
+"""Locations outside the table that a stored file names are neither read nor deleted, unless the reader allows it."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_links_out_of_the_table_are_not_followed_by_any_deletion(box: Sandbox, l
 
     use_everything(lambda: box.table)
 
-    # What is written goes where the link leads, since that is what links are for.
+    # Writes follow the link, since that is what links are for.
     assert {path: data for path, data in before.items() if not path.exists()} == {}
 
 

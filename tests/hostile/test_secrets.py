@@ -1,6 +1,6 @@
 """A secret is nowhere but where it is used: not in messages, logs, job files, results or the list of processes.
 
-A marker stands for the secret, and everything that others can see is searched for it.
+The secret is replaced by a marker, and everything that others can see is searched for it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def store() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever the test does, our logs at their most talkative do not tell."""
+    """Our logs at their most detailed level never show it."""
     for name in ("paimon_engine", "airflow_provider_paimon"):
         caplog.set_level(logging.DEBUG, name)
     yield

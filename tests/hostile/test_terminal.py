@@ -1,4 +1,4 @@
-"""What a table holds is shown by a terminal, and never carried out by it; nor by a spreadsheet, where that is asked for."""
+"""The content of a table is shown by a terminal and never executed by it; nor by a spreadsheet, with `--escape-formulas`."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_an_option_of_any_name_is_shown_nowhere(name: str, text: str, box: Sandb
 
 
 def test_a_library_that_repeats_an_option_does_not_get_it_into_our_errors():
-    """The memory file system of fsspec under another name, whose requests fail and tell what they were given."""
+    """The memory file system of fsspec under another name, whose requests fail and show what they were given."""
 
     class Repeating(MemoryFileSystem):
         protocol = "repeating"

@@ -89,7 +89,7 @@ SOUND: Mapping[str, Mapping[str, Any]] = {
     "merge_branch": {"branch": "kept", "dry_run": True},
     "reset_consumer": {"consumer": "c"},
 }
-"""What an action needs at least, beside a dry run where it has one."""
+"""The required fields of an action, and a dry run where it has one."""
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def is_of_kind(value: Any, item: SpecField) -> bool:
 
 
 def is_text_of(value: str, kind: str, *, is_text: bool) -> bool:
-    """Whether a text stands for a value of a kind."""
+    """Whether a text is a value of a kind."""
     match kind:
         case _ if is_text:
             return value != "\ud800"

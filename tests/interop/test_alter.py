@@ -58,7 +58,7 @@ def seeds() -> range:
 
 
 class RandomHistory:
-    """A table with a key `k` and other columns that come, go and change; what its columns are by now."""
+    """A table with a key `k` and other columns that are added, dropped and changed; its current columns."""
 
     def __init__(self, seed: int, path: str) -> None:
         self.random = Random(seed)
@@ -119,7 +119,7 @@ class RandomHistory:
         return {"change": "add_column", "name": new, "type": data_type, "after": after}
 
     def fitting(self, name: str) -> list[str]:
-        """Types that all earlier values of the column can become, whatever they are."""
+        """Types to which all earlier values of the column can be cast."""
         safe = {"DATE", "BOOLEAN", "TIMESTAMP(3)"}
         return [
             kind

@@ -1,4 +1,4 @@
-"""Dynamic, cross-partition and postponed buckets beside the Java library: each goes on where the other left off."""
+"""Dynamic, cross-partition and postponed buckets with the Java library: each engine continues where the other stopped."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_java_writes_while_we_write_is_kept(primary_keys: list[str], tmp_pa
         expected = {(1, f"key-{n}"): {1} for n in range(10, 20)}
         expected |= {(2 - n % 2, f"key-{n}"): {2} for n in range(20, 25)}
     else:
-        # Of two writers beside each other either may have the higher sequence numbers.
+        # Of two concurrent writers either may have the higher sequence numbers.
         expected = {(2 - n % 2, f"key-{n}"): {2} for n in range(10, 25)}
         expected |= {(1, f"key-{n}"): {1, 2} if n % 2 else {1} for n in range(10, 20)}
     expected |= {(1, f"key-{n}"): {0} for n in range(4)}

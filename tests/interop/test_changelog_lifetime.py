@@ -1,4 +1,4 @@
-"""Changelogs that outlive their snapshots, beside Java: the same files go and stay, and both read the same changes."""
+"""Changelogs that are kept longer than their snapshots, compared with Java: the same files are deleted and kept, and both read the same changes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def changes(oracle: JavaPaimon, path: Path, begin: int) -> list[Any]:
 
 
 def expire_both(oracle: JavaPaimon, ours: Path, java: Path, most: int, changelogs: int, limit: int) -> None:
-    """Expires the same table in two places, by each engine."""
+    """Expires two copies of a table, one by each engine."""
     oracle.call(
         "expire",
         table=str(java),

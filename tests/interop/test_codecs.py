@@ -26,7 +26,7 @@ TAKEN = {
     "avro": {*NAMES} - {"xz", "lzma", ""},
 }
 NOT_IN_JAVA = {("parquet", "brotli"), ("parquet", "lz4"), ("parquet", "lz4_raw")}
-"""Codecs for which Java needs a library of its own beside Paimon."""
+"""Codecs for which Java needs another library in addition to Paimon."""
 
 
 @pytest.mark.parametrize("codec", NAMES)

@@ -1,6 +1,7 @@
 """Values nested in any depth, null at each of them, in tables that we write and then alter inside of their rows.
 
-The newest Java reads them: 0.9 itself fails at nulls beside rows in rows. `PAIMON_TEST_SEEDS=100-200` tries other seeds.
+The newest Java reads them: 0.9 itself fails at nulls next to rows in rows. `PAIMON_TEST_SEEDS=100-200` tries other
+seeds.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def test_types_in_lists_maps_and_rows(tmp_path: Path, oracle: JavaPaimon, form: 
 @pytest.mark.parametrize("name", [*TYPES, *NANOS])
 def test_keys(tmp_path: Path, oracle: JavaPaimon, name: str):
     all_types = {**TYPES, **NANOS}
-    # Each type in one of the formats; which one matters little, as keys lie in the metadata too.
+    # Each type in one of the formats; which one matters little, as keys are stored in the metadata too.
     form = FORMATS[list(all_types).index(name) % 2]
     low, high = {**all_types, **types_of(form)}[name]
     options = {"file.format": form, "bucket": "3"}

@@ -1,4 +1,4 @@
-"""The newest release of Java Paimon reads what we write, and we read what it writes, whatever the table uses."""
+"""The newest release of Java Paimon reads what we write, and we read what it writes, with all features."""
 
 from __future__ import annotations
 

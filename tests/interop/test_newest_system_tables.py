@@ -19,7 +19,7 @@ from tests.support.corpus import case
 from tests.support.newest import NewestPaimon
 
 SINCE_THEN = {"partitions": 3, "snapshots": 2, "table_indexes": 4}
-"""Columns at the end that came with the release after the one that these tests ask."""
+"""Columns at the end that came with the release after the one that these tests compare with."""
 
 CASES = (
     "branches",

@@ -1,6 +1,6 @@
 """Random combinations of options, keys and partitions: what Java refuses is refused here when the table is created.
 
-Java 0.9 finds some of what does not go together only when it writes or reads; that counts as refused, too.
+Java 0.9 finds some invalid combinations only when it writes or reads; that counts as refused, too.
 `PAIMON_TEST_SEEDS=1000-1999` tries others.
 """
 
@@ -101,7 +101,8 @@ CHOICES: Mapping[str, Sequence[str]] = {
 JAVA_ALONE = (
     # The tag can be made later, and the table is read by it then.
     "Tag 'a' doesn't exist",
-    # Keys that are named by options are keys; 0.9 takes them so in its catalogs, but not where tables are opened by path.
+    # Keys that are named by options are keys; 0.9 takes them so in its catalogs, but not where tables are opened by
+    # path.
     "Change 'primary-key' is not supported yet",
     "Change 'partition' is not supported yet",
 )
@@ -110,7 +111,7 @@ LAYOUTS = [(["k"], []), (["k", "p"], ["p"]), (["k"], ["p"]), ([], []), ([], ["p"
 
 @dataclass(frozen=True)
 class Case:
-    """A table that somebody asks for."""
+    """A table to be created."""
 
     primary_keys: Sequence[str]
     partition_keys: Sequence[str]

@@ -1,4 +1,4 @@
-"""Clean-up beside Java: what its tables, branches and long-lived changelogs name stays, what nothing names goes."""
+"""Clean-up of tables of Java: what their snapshots, branches and long-lived changelogs name stays, what nothing names is deleted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.corpus import Case, corpus_cases
 from tests.support.oracle import JavaPaimon
 
 FAST_FORWARD = "branch_fast_forward"
-"""A table in which Java put a branch's snapshots in the place of one of main's, whose files it leaves."""
+"""A table in which Java put a branch's snapshots in place of one of main's, whose files it does not delete."""
 
 
 def clean(path: Path, *, confirmed: bool = False) -> set[str]:

@@ -1,4 +1,4 @@
-"""Sequence fields with nulls in any place: the rows are those that Java 0.9 reads and compacts, whatever the merge engine."""
+"""Sequence fields with nulls anywhere: the rows are those that Java 0.9 reads and compacts, for every merge engine."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def nanos(random: Random, precision: int) -> int:
     step = 10 ** (9 - precision)
     drawn = random.choice([*EDGES_NS, random.randint(-(2**61), 2**60), random.randint(-(10**11), 10**10)])
     value = drawn // step * step
-    # ORC cannot tell the last second before 1970 from the first one after it.
+    # ORC cannot distinguish the last second before 1970 from the first one after it.
     return value if not -1_000_000_000 + 999_999 < value < 0 else value - 3_600_000_000_000
 
 

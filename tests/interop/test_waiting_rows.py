@@ -61,7 +61,7 @@ def rows(write: list[Row]) -> pa.Table:
 
 
 def changes(path: Path, before: int, after: int) -> list[list[Any]]:
-    """What the changelog tells of the snapshots from `before` to `after`."""
+    """What the changelog says of the snapshots from `before` to `after`."""
     log = Catalog(str(path.parent.parent)).table("db.t$audit_log")
     found = log.to_arrow(incremental=(before, after), options={"incremental-between-scan-mode": "changelog"})
     return sorted([row["rowkind"], row["k"], row["a"]] for row in found.to_pylist())

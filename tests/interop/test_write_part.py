@@ -1,4 +1,4 @@
-"""Tables whose rows were numbered part by part, beside the Java library, which reads them and goes on."""
+"""Tables whose rows were numbered part by part, with the Java library, which reads them and continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The long run: `python -m tests.lies` carries out every action over every lie of a store, some thousand trials."""
+"""The long run: `python -m tests.lies` runs every action with every lie of a store, some thousand trials."""
 
 from __future__ import annotations
 

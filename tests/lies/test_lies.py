@@ -53,7 +53,7 @@ def test_lies_that_once_did_harm_do_none(name: str, lie: str) -> None:
 
 
 class _Noting:
-    """Takes the place of a world, and notes the actions that it is to run."""
+    """Replaces a world, and records the actions that it is to run."""
 
     now_ms = 0
 
@@ -65,7 +65,7 @@ class _Noting:
 
 
 def test_every_action_has_a_scenario() -> None:
-    """What is never held up, failed or lied to in these tests would go unnoticed."""
+    """Actions that these tests never pause, fail or lie to must be found."""
     noting: Any = _Noting()
     for scenario in BY_NAME.values():
         with suppress(AttributeError):

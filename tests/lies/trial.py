@@ -1,8 +1,8 @@
-"""One trial: an action, or a read, over a store that lies; afterwards the store is honest, and nobody may have been harmed.
+"""One trial: an action, or a read, over a store that lies; afterwards the store is honest, and nothing may be damaged.
 
 1. The action ends, or raises a PaimonError.
-2. Nothing went that something needed and that a run over an honest store leaves.
-3. The table is sound, unless it was not before; its rows are those before or after. Rows that were acknowledged are
+2. No file was deleted that something needed and that a run with an honest store keeps.
+3. The table is valid, unless it was not before; its rows are those before or after. Rows that were acknowledged are
    there.
 4. The action repeated under the same name comes to the rows of a run without lies, in one commit.
 """
@@ -30,7 +30,7 @@ _HINT: Final = re.compile(r"/(?:EARLIEST|LATEST)$")
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """What a `LyingStorage` is told to lie about."""
+    """What a `LyingStorage` lies about."""
 
     name: str
     options: Mapping[str, Any]
@@ -147,7 +147,7 @@ class Stage:
         assert set(_commits_of_job(self.world).values()) <= {1}, _commits_of_job(self.world)
 
     def _missing(self) -> set[str]:
-        """Files of before that are neither in their place nor set aside."""
+        """Earlier files that are neither at their original path nor in a quarantine."""
         inside = {path.removeprefix(f"{ROOT}/") for path in self.world.inner.dump()}
         inside |= {_origin(path) for path in inside}
         before = {path.removeprefix(f"{ROOT}/") for path in self._files}
@@ -184,7 +184,7 @@ def run_trial(stage: Stage, lie: Lie) -> str:
 
 
 def run_again(stage: Stage, lie: Lie) -> str:
-    """The action over an honest store, and once more over one that lies: it is done once all the same."""
+    """The action over an honest store, and once more over one that lies: it is done once nevertheless."""
     stage.reset()
     stage.act(stage.world.inner)
     outcome, said = stage.act(lie.over(stage.world.inner))
@@ -221,7 +221,7 @@ def run_careless(stage: Stage) -> str:
     if isinstance(said, UnsupportedError) or outcome == "stopped":
         assert "ignores create-if-absent" in str(said)
         if not stage.scenario.passes_through:
-            assert stage._missing() == set(), "something went before it was refused"
+            assert stage._missing() == set(), "something was deleted before it was refused"
     else:
         # What the probe sees is counted, too.
         assert store.told == 0, f"{said!r:.300}"

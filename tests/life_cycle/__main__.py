@@ -34,7 +34,7 @@ Told = Callable[[LifeCycle], None]
 
 
 def main() -> int:
-    """What the command line asks for; how the process ends."""
+    """Runs what the command line says; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.life_cycle", description=__doc__)
     parser.add_argument("--histories", type=int, default=100)
     parser.add_argument("--steps", type=int, default=60)

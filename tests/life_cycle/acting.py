@@ -1,4 +1,4 @@
-"""How a history goes: Hypothesis chooses what happens, who does it, and where they are stopped.
+"""How a history is made: Hypothesis chooses the actions, the actors, and where they are stopped.
 
 A rule is one function of a table; it runs as an actor (`stage`). `line` chooses main or a branch, `who` a handle that
 was opened again or earlier, `stop` the call of the store before which it is stopped (None: it runs to its end).
@@ -22,7 +22,7 @@ PICK = st.integers(0, 50)
 HOW = st.fixed_dictionaries(
     {}, optional={"quarantine": st.booleans(), "files_per_second": st.just(1e6), "parallelism": st.just(1)}
 )
-"""How what is deleted goes."""
+"""How files are deleted."""
 
 
 def action(

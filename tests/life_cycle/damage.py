@@ -18,7 +18,7 @@ def _pick(paths: Any, number: int) -> str | None:
 
 
 def lose_data(world: World, number: int) -> None:
-    """A data file of the latest snapshot goes: the repair takes it out of the lists, and the rest reads."""
+    """A data file of the latest snapshot is lost: the repair removes it from the lists, and the rest can be read."""
     latest = world.versions(MAIN, "snapshot")[-1]
     path = _pick(world.reach.live(latest), number)
     if path is None:
@@ -41,7 +41,7 @@ def lose_data(world: World, number: int) -> None:
 
 
 def lose_manifest(world: World, number: int) -> None:
-    """A manifest of the latest snapshot goes: after both repairs the rest reads."""
+    """A manifest of the latest snapshot is lost: after both repairs the rest can be read."""
     latest = world.versions(MAIN, "snapshot")[-1]
     path = _pick((item for item in world.reach.listed(latest)), number)
     if path is None:
@@ -58,7 +58,7 @@ def lose_manifest(world: World, number: int) -> None:
 
 
 def lose_snapshot(world: World, number: int) -> None:
-    """A snapshot between others goes: the table begins after it, and nothing is left that nothing needs."""
+    """A snapshot between others is lost: the table begins after it, and nothing is left that nothing needs."""
     snapshots = world.versions(MAIN, "snapshot")
     if len(snapshots) < 3:
         return

@@ -1,4 +1,4 @@
-"""Kinds of tables that histories are told of, and what rows they should hold: dictionaries, one change at a time."""
+"""Kinds of tables of the histories, and which rows they should contain: dictionaries, one change at a time."""
 
 from __future__ import annotations
 

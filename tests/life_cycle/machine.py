@@ -1,4 +1,4 @@
-"""Histories of a table: what may happen to it. `acting` tells how, `upkeep` has the rules of maintenance."""
+"""Histories of a table: what may happen to it. `acting` says how, `upkeep` has the rules of maintenance."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ class LifeCycle(Upkeep):
         target = next(one.commit for one in versions if one.name == str(given.get("tag", given.get("snapshot"))))
 
         def after(_: Rows) -> Rows | None:
-            """Nobody can tell where a tag that others move meanwhile was when it was read."""
+            """It is unknown where a tag that others move meanwhile was when it was read."""
             tags = self.world.versions(line_name(table), "tag")
             is_there = any(one.name == given.get("tag") and one.commit == target for one in tags)
             return self.world.states[target] if is_there or "tag" not in given else None

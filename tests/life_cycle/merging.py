@@ -45,7 +45,7 @@ def three_way(old: Rows, ours: Rows, theirs: Rows) -> Rows:
     names = sorted({name for rows in (old, ours, theirs) for row in rows.rows for name in row})
     before, mine, yours = (rows.counted(names) for rows in (old, ours, theirs))
     gone, come = before - yours, yours - before
-    assert not gone - mine, f"rows are to go that are not there: {gone - mine}"
+    assert not gone - mine, f"rows are to be deleted that are not there: {gone - mine}"
     left: Counter[tuple[Any, ...]] = mine - gone + come
     rows: list[Row] = [dict(zip(names, values, strict=True)) for values in left.elements()]
     return Rows(ours.kind, rows)

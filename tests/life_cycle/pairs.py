@@ -36,7 +36,7 @@ def write(world: World, table: Table, *keys: int, overwrite: Mapping[str, Any] |
 
 
 def drop(world: World, table: Table) -> Any:
-    """One partition goes."""
+    """One partition is dropped."""
     user = f"user-{world.new_id()}"
 
     def goes(row: Row) -> bool:
@@ -78,7 +78,7 @@ def go_on(world: World, table: Table) -> Any:
 
 
 def forget(world: World, table: Table) -> Any:
-    """All but the latest snapshot go, and the tag."""
+    """All but the latest snapshot are deleted, and the tag."""
     table.expire_snapshots(retain_max=1)
     return table.delete_tag("b")
 
@@ -154,7 +154,7 @@ def _before_latest(world: World) -> int:
 
 @cache
 def prepared(kind: Kind) -> World:
-    """A table with some snapshots, tags on two of them, a branch that has gone on, and a rollback to be undone."""
+    """A table with some snapshots, tags on two of them, a branch with newer snapshots, and a rollback to be undone."""
     world = World(kind)
     table = world.table(MAIN)
     steps: list[Act] = [

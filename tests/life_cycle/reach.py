@@ -27,7 +27,7 @@ _COLLECTED = re.compile(r"(?:manifest|index|statistics)/.+|(?:[^/]+=[^/]*/)*buck
 
 @dataclass(frozen=True)
 class Version:
-    """A snapshot, tag or changelog file: where it stands, and its JSON."""
+    """A snapshot, tag or changelog file: its path, and its JSON."""
 
     path: str
     branch: str | None
@@ -37,7 +37,7 @@ class Version:
 
     @property
     def commit(self) -> tuple[int, str]:
-        """What tells commits apart, wherever they were copied to."""
+        """What identifies commits, wherever they were copied to."""
         return int(self.json["id"]), str(self.json["deltaManifestList"])
 
 
@@ -134,7 +134,7 @@ class Reach:
             yield f"statistics/{snapshot['statistics']}"
 
     def _live(self, lists: Sequence[str]) -> dict[tuple[Any, ...], list[str]]:
-        """Paths of the files that are live after all entries of the lists, by what tells files apart."""
+        """Paths of the files that are live after all entries of the lists, by what identifies files."""
         live: dict[tuple[Any, ...], list[str]] = {}
         for entry in (
             entry
@@ -163,7 +163,7 @@ class Reach:
             yield from (f"manifest/{manifest}" for manifest in self._manifests(name))
         for manifest in self._manifests(changelog["deltaManifestList"]):
             for entry in self._read(f"manifest/{manifest}"):
-                # Source 0 is a write; what compactions wrote tells of no change.
+                # Source 0 is a write; what compactions wrote is no change.
                 if entry["_KIND"] == ADD and entry["_FILE"].get("_FILE_SOURCE") in (None, 0):
                     yield from self._files(entry)
 

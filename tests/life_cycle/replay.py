@@ -1,4 +1,4 @@
-"""The same history told to Java: it reads every snapshot and tag of every branch, and finds nothing wrong.
+"""The same history read by Java: it reads every snapshot and tag of every branch, and finds nothing wrong.
 
 Java 0.9 looks for a tag of a branch among main's. So each branch is read as the main branch of a copy of the table.
 """
@@ -19,7 +19,7 @@ _OF_A_BRANCH = ("schema", "snapshot", "tag", "changelog")
 
 
 def dump(reach: Reach, directory: Path, branch: str | None) -> None:
-    """Writes the table's files to a directory of a disk, with a branch in the place of main."""
+    """Writes the table's files to a directory of a disk, with a branch in place of main."""
     prefix = f"branch/branch-{branch}/"
     for path in reach.stored():
         place = path
@@ -33,7 +33,7 @@ def dump(reach: Reach, directory: Path, branch: str | None) -> None:
 
 
 def assert_java_reads(oracle: JavaPaimon, world: World, directory: Path) -> int:
-    """Fails unless Java reads the rows of each version as we did, and finds the table sound; how many it read."""
+    """Fails unless Java reads the rows of each version as we did, and finds the table valid; returns how many it read."""
     versions = [version for version in world.reach.versions() if version.kind != "changelog"]
     for branch in sorted({version.branch or "" for version in versions}):
         place = directory / (branch or "main")

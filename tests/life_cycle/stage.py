@@ -1,4 +1,4 @@
-"""Several actors on one store, one at a time: each can be stopped before any of its calls to the store, and go on later.
+"""Several actors on one store, one at a time: each can be stopped before any of its calls to the store, and continue later.
 
 An actor is a thread that runs only while the stage waits for it, so that a history is the same in every run.
 """
@@ -87,7 +87,7 @@ class Stage:
         return Actor(self, work)
 
     def before_call(self) -> None:
-        """Stops the actor that calls, if its turn is over; whoever is not an actor goes on."""
+        """Stops the actor that calls, if its turn is over; other threads continue."""
         actor = self.actors.get(threading.get_ident())
         if actor is not None:
             actor.before_call()

@@ -1,4 +1,4 @@
-"""What histories have found, told shortly."""
+"""What histories have found, as short tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of tables of every kind; `python -m tests.life_cycle` tells many more.
+"""Random histories of tables of every kind; `python -m tests.life_cycle` runs many more.
 
 One test is some histories of one kind: the same in every run, or new ones with PAIMON_TEST_EXPLORE=1.
 """

@@ -57,7 +57,7 @@ class Upkeep(Acting):
             return None
         return merge(self.world, table, name, dry_run=dry_run)
 
-    # ── gone permanently, and brought back ─────────────────────────────────────────────────────────
+    # ── deleted permanently, and restored ─ ─────────────────────────────────────────────────────────
 
     @action(
         exclusive=True,

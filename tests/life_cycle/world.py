@@ -1,4 +1,4 @@
-"""One table in memory, actors that do things to it, and what must hold after each step.
+"""One table in memory, actors that do things to it, and what must be true after each step.
 
 1. Every snapshot, tag, branch and long-lived changelog has all the files that it needs (`reach`), at any moment, also
    while actors are stopped in the middle of what they do.
@@ -113,7 +113,7 @@ class World:
         )
 
     def copy(self) -> World:
-        """The same world, to go on from here in another way; nobody must be at work."""
+        """A copy of the world, to continue from here in another way; no actor may be at work."""
         other = World(self.kind, self.now_ms, dict(self.states), dict(self.seen), dict(self.changes), list(self.tied))
         other.inner.load(self.inner.dump())
         other._numbers = itertools.count(next(self._numbers))
@@ -144,7 +144,7 @@ class World:
         return [one for one in self.reach.versions() if one.branch == branch and one.kind == kind]
 
     def table(self, line: str, who: int = 0) -> Table:
-        """The line as that actor knows it: 0 opens it again, the others go on with what they opened earlier."""
+        """The line as that actor knows it: 0 opens it again, the others continue with what they opened earlier."""
         known = self._handles.get((line, who))
         if who == 0 or known is None:
             known = Table(load_table(ROOT, EnvConfig(ROOT), env=self.env, branch=line), self.executor)
@@ -152,7 +152,7 @@ class World:
         return known
 
     def forget(self, line: str) -> None:
-        """Nobody goes on with what they opened of that line."""
+        """No actor continues with what it opened of that line."""
         self._handles = {key: table for key, table in self._handles.items() if key[0] != line}
 
     def read(self, version: Version) -> pa.Table:
@@ -169,7 +169,7 @@ class World:
     # ── acting ──────────────────────────────────────────────────────────────────────────────────
 
     def may_begin(self, call: Call) -> bool:
-        """Some actions ask that nobody writes meanwhile."""
+        """Some actions require that nothing is written meanwhile."""
         others = self.paused
         if call.exclusive:
             return not any(other.writes or other.exclusive for other in others)
@@ -183,7 +183,7 @@ class World:
         self._go(call, stop)
 
     def resume(self, number: int, stop: int | None) -> None:
-        """Lets one that was stopped go on."""
+        """Lets one that was stopped continue."""
         if self.paused:
             call = self.paused.pop(number % len(self.paused))
             call.is_raced = True
@@ -241,14 +241,14 @@ class World:
         HISTORY[f"{call.name}: {type(error).__name__}{raced}: {str(error)[:60]}"] += 1
         fine: tuple[type[Exception], ...] = (InvalidArgumentError, ConflictError, *call.may)
         is_gone = isinstance(error, NotFoundError) and (call.is_raced or "is missing" not in str(error))
-        # It may be done, and forgotten again by others: nobody can tell, and it says so.
+        # It may be done, and its record deleted by others: this is unknown, and it says so.
         is_unknown = isinstance(error, OutcomeUnknownError) and call.is_raced
         if not (is_gone or is_unknown or isinstance(error, fine)):
             raise error
 
     @property
     def oldest_work_ms(self) -> int:
-        """Since when the oldest running job works: what clean-up must spare."""
+        """Since when the oldest running job works: what clean-up must keep."""
         return min([self.now_ms, *(call.begun_ms for call in self.paused)])
 
     # ── checking ────────────────────────────────────────────────────────────────────────────────
@@ -274,7 +274,7 @@ class World:
         for one, following in pairwise(snapshots):
             if self.reach.is_late(one, following):
                 found = snapshots[: snapshots.index(one) + 1]
-        assert not found or self.is_littered, f"{line} has snapshots beside its line: {[one.name for one in found]}"
+        assert not found or self.is_littered, f"{line} has snapshots outside of its line: {[one.name for one in found]}"
         return found
 
     def _observe_line(self, line: str) -> None:
@@ -296,7 +296,7 @@ class World:
     def _learn(self, version: Version, previous: Commit | None) -> None:
         before = Rows(self.kind) if previous is None else self.states[previous]
         if previous is not None and previous[0] != int(version.name) - 1:
-            before = None  # what was between has come and gone within one step
+            before = None  # what was in between was made and deleted within one step
         change = self.changes.get(version.json["commitUser"])
         found = self.seen[version.commit] = self.read(version)
         self.learning = version.json
@@ -318,7 +318,7 @@ class World:
                 before.without(change.touches).counted(names),
                 visible.without(change.touches).counted(names),
             )
-            assert got == expected, f"{what}: lacks {expected - got}, and has {got - expected} that nobody touched"
+            assert got == expected, f"{what}: lacks {expected - got}, and has {got - expected} that no actor touched"
         self.states[version.commit] = visible if after is None or is_raced else after
 
     def assert_exact(self, what: str) -> None:

@@ -1,7 +1,7 @@
 """Text cases: a layout of files and a question, and below a line of dashes the answer.
 
 ```
-plan full target=100          what to ask, and options of the table
+plan full target=100          what to compute, and options of the table
 a L0 10 1..5 seq=0-4          name, level, size; keys; sequence numbers, rows=, deletes=, created= if they matter
 ----
 merge a | b

@@ -1,4 +1,4 @@
-"""Sums and products of numbers: bit for bit a fold from left to right, whatever the lengths of the keys' histories."""
+"""Sums and products of numbers: bit for bit a fold from left to right, for histories of all lengths."""
 
 from __future__ import annotations
 

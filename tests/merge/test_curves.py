@@ -1,4 +1,4 @@
-"""Curves: near values get near places, whatever their types; nulls first, NaN last."""
+"""Curves: near values get near positions, for all types; nulls first, NaN last."""
 
 from __future__ import annotations
 

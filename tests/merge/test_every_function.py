@@ -243,7 +243,7 @@ def test_a_function_takes_back_the_same_in_one_merge_and_run_by_run(name: str, d
 
     assert at_once == shown(case, modelled(case, history))
     lone = {record.row["k"] for record in history if [one.row["k"] for one in history].count(record.row["k"]) == 1}
-    # A retract that comes first stays one until another record meets it, and is then taken back from nothing.
+    # A retract that comes first stays one until it is merged with another record, and is then retracted from nothing.
     assert shown(case, records_of(run_by_run)) == at_once or lone
 
 

@@ -1,4 +1,4 @@
-"""Keys are ordered as NumPy orders byte strings, wherever in the keys the differences lie."""
+"""Keys are ordered as NumPy orders byte strings, wherever in the keys the differences are."""
 
 from __future__ import annotations
 

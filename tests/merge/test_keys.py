@@ -18,7 +18,7 @@ from paimon_engine.merge import keys as keys_module
 from paimon_engine.merge.keys import count_up_to, has_between, indices_of, join_keys, normalise_keys
 from paimon_engine.types import ArrayType, DataType, parse_atomic, to_arrow
 
-# Few letters, so that prefixes, equal values, zeros and escape bytes meet often.
+# Few letters, so that prefixes, equal values, zeros and escape bytes are frequent.
 BYTES = st.lists(st.sampled_from([0, 1, 2, 97, 255]), max_size=4).map(bytes)
 TEXTS = st.text(st.sampled_from("\x00\x01\x02aé€😀"), max_size=4)
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -1,4 +1,4 @@
-"""Lists and maps wherever their elements lie: in order or not, in slices, with elements below nulls.
+"""Lists and maps with their elements stored in every way: in order or not, in slices, with elements below nulls.
 
 Also the numbers by which elements are compared.
 """

@@ -88,7 +88,7 @@ def model(records: Sequence[Record], sequence: SequenceOrder) -> list[Record]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Record]:
-    """Records in order of arrival; few keys, so that versions meet."""
+    """Records in order of arrival; few keys, so that there are versions to merge."""
     fields = st.tuples(
         st.sampled_from([INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]),
         st.integers(-2, 2),

@@ -219,7 +219,7 @@ def test_first_non_null_values_from_below_are_found_as_in_java(texts: list[tuple
     ],
 )
 def test_first_values_below_a_retract_are_found_as_in_java(texts: list[tuple[str, int, str]], expected: Any) -> None:
-    """The first value that comes from below nothing but a retract only makes sure of the null."""
+    """An older first value, with only a retract above it, gives null."""
     own = {"fields.v.aggregate-function": "first_value", "fields.v.ignore-retract": "true"}
     options = {"merge-engine": "partial-update", "fields.g.sequence-group": "v", **own}
     engine = Engine({"g": pa.int32(), "v": pa.string()}, options)

@@ -20,7 +20,7 @@ FUNCTIONS = {"rbm32": "rbm32", "rbm64": "rbm64", "hll": "hll_sketch", "theta": "
 
 
 def dense(random: Random) -> list[int]:
-    """Numbers of one or few containers, whose size and runs lie at the edges between their forms."""
+    """Numbers of one or few containers, whose size and runs are at the limits between their forms."""
     first = random.choice([0, 65_536, 60_000, 2**31 - 70_000])
     match random.randrange(6):
         case 0:
@@ -84,7 +84,7 @@ def test_bytes_that_are_no_sketch_name_their_column(tmp_path: Path, function: st
     schema = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.binary())])
     table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
 
-    # A value that meets no other one is nobody's business.
+    # A value that is merged with no other one is not read.
     table.write(pa.table({"k": pa.array([1], pa.int32()), "v": [b"no sketch"]}, schema))
     assert table.to_arrow()["v"].to_pylist() == [b"no sketch"]
 

@@ -1,4 +1,4 @@
-"""First and last of chosen versions per key, whatever the length of the keys' histories."""
+"""First and last of chosen versions per key, for histories of all lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata that contradicts itself or the format is refused, with the file, the place and what to do."""
+"""Metadata that contradicts itself or the format is refused, with the file, the position and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of options that are nearly those of Paimon's: told at creation, when altered and when opened, refused if asked for."""
+"""Names of options that are nearly those of Paimon's: reported at creation, when altered and when opened, refused in strict mode."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_misspelt_option_is_reported_and_refused_in_strict_mode(
     with pytest.warns(PaimonWarning, match=r"no option 'buckt' is known, .*; did you mean 'bucket'\?"):
         FACES[face](table)
     if face == "altered":
-        # What is there already is nobody's mistake of today.
+        # An option that is stored already is not a mistake of this change.
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             table.alter([SetOption("owner", "me")])

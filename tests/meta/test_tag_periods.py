@@ -49,7 +49,7 @@ def due(wanted: TagPeriods, *snapshots: Snapshot, tags: tuple[Tag, ...] = ()) ->
 def test_the_first_snapshot_after_a_day_is_the_tag_of_that_day():
     days = (at(1, "2013-01-01 10:00"), at(2, "2013-01-01 23:00"), at(3, "2013-01-02 00:00"), at(4, "2013-01-02 09:00"))
 
-    # The very first snapshot stands for the day before it, of which the table knows nothing better.
+    # The very first snapshot is tagged for the day before it, since there is no earlier one.
     assert due(periods(), *days) == [("2012-12-31", 1), ("2013-01-01", 3)]
 
 

@@ -1,6 +1,6 @@
 """The long run: `python -m tests.partial_views` tries every action on every part of every table.
 
-A scenario is a table and an action, such as "cut short, compact".
+A scenario is a table and an action, such as "interrupted, compact".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.partial_views.views import View, views
 from tests.support.long_run import Trial, main
 
 _SEEDS = 100
-"""Random parts of each table, beside its prefixes, suffixes and what lacks one file."""
+"""Random parts of each table, in addition to its prefixes, suffixes and all but one file."""
 SCENARIOS = {f"{subject}, {deed}": (subject, deed) for subject in SUBJECTS for deed in DEEDS}
 
 

@@ -92,7 +92,7 @@ def _set_aside(world: World) -> None:
 
 
 def _cut_short(world: World) -> None:
-    """With the record of a rollback that died once its versions were hidden, before their files went."""
+    """With the record of a rollback that died once its versions were hidden, before their files were deleted."""
     _keyed(world)
     newest = world.table().latest_snapshot_id()
     assert newest is not None
@@ -129,7 +129,7 @@ SUBJECTS: Final[Mapping[str, Callable[[World], None]]] = {
     "vectors": _vectors,
     "hash indexes": _hash_indexes,
     "set aside": _set_aside,
-    "cut short": _cut_short,
+    "interrupted": _cut_short,
 }
 
 
@@ -149,7 +149,7 @@ def files_of(storage: MemoryStorage) -> dict[str, tuple[bytes, int]]:
 
 
 def world_of(files: Files, now_ms: int) -> World:
-    """A world in which the table has these files, with their times, and whose clock goes on from there."""
+    """A world in which the table has these files, with their times, and whose clock continues from there."""
     world = World(now_ms=now_ms)
     world.inner.load({f"{ROOT}/{path}": file for path, file in files.items()})
     # Ids that the whole table does not have.

@@ -38,7 +38,7 @@ def test_what_was_moved_aside_stays_until_it_is_brought_back(deed: str) -> None:
 
 @pytest.mark.parametrize("deed", ["expire_snapshots", "delete_branch", "rollback to a tag", "remove_orphan_files"])
 def test_finishing_an_interrupted_run_deletes_nothing_that_is_needed(deed: str) -> None:
-    _try("cut short", deed, every=8)
+    _try("interrupted", deed, every=8)
 
 
 def _try(subject: str, deed: str, *, every: int) -> None:
@@ -53,7 +53,7 @@ def _try(subject: str, deed: str, *, every: int) -> None:
     assert tried > 5
 
 
-@pytest.mark.parametrize("subject", [name for name in SUBJECTS if name not in ("set aside", "cut short")])
+@pytest.mark.parametrize("subject", [name for name in SUBJECTS if name not in ("set aside", "interrupted")])
 def test_a_complete_table_is_cleaned(subject: str) -> None:
     table = whole(subject)
     world = world_of(table.files, table.now_ms)

@@ -1,8 +1,8 @@
-"""One trial: an action on a part of a table must leave all that the whole table can reach.
+"""One trial: an action on a part of a table must keep all that the complete table needs.
 
-What may go all the same: what the same action takes from the whole table; and what only versions reach which the action
-was asked to remove and has removed. (These versions themselves are what the action is for: that somebody sees too few
-to keep the right ones harms nobody else.)
+What may be deleted nevertheless: what the same action deletes in the complete table; and what only versions need that
+the action had to remove and has removed. (These versions themselves are the purpose of the action: if too few are
+visible to keep the right ones, nothing else is damaged.)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _due_tags(world: World) -> Any:
 
 
 def _restore(world: World, *, as_tags: bool) -> list[Any]:
-    """Brings back every quarantine visible that can come back."""
+    """Restores every visible quarantine that can be restored."""
     said: list[Any] = []
     for item in world.table().quarantines():
         try:
@@ -98,17 +98,17 @@ _TAG_OR_BRANCH = re.compile(r"(?:branch/branch-[^/]+/(?:snapshot/snapshot-\d+|sc
 
 
 def can_know(deed: str, view: View, paths: Sequence[str]) -> bool:
-    """Whether what is visible can tell the action that something is missing.
+    """Whether the action can find in the visible files that something is missing.
 
     A tag or branch that is not visible leaves no trace where all its files are needed by visible versions, too. Orphan
-    removal does not touch such files. Who removes these versions cannot know (`docs/incomplete-tables.md`).
+    removal does not touch such files. Whoever removes these versions cannot know (`docs/incomplete-tables.md`).
     """
     return deed in LOOKING or not any(_TAG_OR_BRANCH.fullmatch(path) for path in paths if path not in view.paths)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`lost` are files that the whole table reaches and that went; `said` what the action answered."""
+    """`lost` are deleted files that the complete table needs; `said` is what the action returned."""
 
     lost: tuple[str, ...]
     said: str

@@ -24,7 +24,7 @@ def views(paths: Sequence[str], *, seeds: range, every: int = 1) -> Iterator[Vie
     Prefixes and suffixes are cut at every `every`-th file.
     """
     by_path = sorted(paths)
-    # As `rsync -a` goes: data and manifests before snapshots, and files of a directory before its directories.
+    # In the order of `rsync -a`: data and manifests before snapshots, and files of a directory before its directories.
     by_copy = sorted(paths, key=lambda path: (not _COPIED_FIRST.match(path), path))
     for order, ordered in (("path", by_path), ("copy", by_copy)):
         for cut in range(0, len(ordered) + 1, every):

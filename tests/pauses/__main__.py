@@ -1,4 +1,4 @@
-"""The long run: `python -m tests.pauses` holds up every writing action at every call, beside every clean-up."""
+"""The long run: `python -m tests.pauses` pauses every writing action at every call, during every clean-up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.scenarios import BY_NAME
 
 
 def trials(scenario: str) -> Iterator[Trial]:
-    """Each call of the scenario's action, held up beside each clean-up."""
+    """Each call of the scenario's action, paused during each clean-up."""
     stage = Stage(BY_NAME[scenario])
     for pause in pauses(stage):
         yield f"{pause} {stage.calls[pause.number]}", partial(run_pause, stage, pause)

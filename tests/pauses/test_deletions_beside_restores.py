@@ -1,7 +1,7 @@
-"""A deletion that moves its files aside is held up at each of its calls, while others restore or empty quarantines.
+"""A deletion that moves its files aside is paused at each of its calls, while others restore or empty quarantines.
 
-Each file that was there must lie whole in its place or in a quarantine from which a restore brings it back, and the
-table must be sound once everything is restored a day later.
+Each earlier file must be complete at its original path or in a quarantine from which it can be restored, and the table
+must be valid once everything is restored a day later.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Trial:
         self.latest = self.world.table().to_arrow().sort_by("k")
 
     def run(self, at: int | None, meanwhile: Callable[[World], Any] = lambda _world: None) -> int:
-        """The number of calls of the deletion, held up ahead of call `at`."""
+        """The number of calls of the deletion, paused before call `at`."""
         world = self.world
         world.inner.load(self.files)
         world.now_ms = self.now_ms
@@ -64,7 +64,7 @@ class _Trial:
         return len(self.faulty.calls)
 
     def missing(self) -> set[str]:
-        """Files that lie neither in their place nor in a quarantine, whole."""
+        """Files that are complete neither at their original path nor in a quarantine."""
         now = self.world.inner.dump()
         aside: dict[str, list[bytes]] = {}
         for path, (data, _) in now.items():

@@ -1,4 +1,4 @@
-"""Actions are held up while a clean-up runs; see `trial`. All calls of all actions: `python -m tests.pauses`."""
+"""Actions are paused while a clean-up runs; see `trial`. All calls of all actions: `python -m tests.pauses`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions are held up at some calls on local disk and on S3, while others clean up, expire, tag or restore; see `trial`."""
+"""Actions are paused at some calls on local disk and on S3, while others clean up, expire, tag or restore; see `trial`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _compacted(path: str, options: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """`act` is held up at its first call of `verb` on a path with `part`, while `meanwhile` happens.
+    """`act` is paused at its first call of `verb` on a path with `part`, while `meanwhile` happens.
 
     `keys` are those of the rows afterwards if the action succeeds. The table has the keys 1 and 2, of a commit each.
     """
@@ -155,7 +155,7 @@ def test_an_action_paused_during_others_is_refused_or_readable(place: tuple[str,
             store.act = store.fail_at = None
             case.meanwhile(path, options)
 
-    # Asked at every call, not at the first one alone.
+    # Checked at every call, not only at the first one.
     store.arm(0, DOWN, act=hold)
     expected: tuple[int, ...] = (1, 2)
     try:
@@ -164,7 +164,7 @@ def test_an_action_paused_during_others_is_refused_or_readable(place: tuple[str,
     except PaimonError as error:
         assert "again" in str(error) or "snapshot" in str(error), error
 
-    assert store.act is None, "nothing was held up"
+    assert store.act is None, "nothing was paused"
     after = open_table(path, storage_options=options)
     assert tuple(sorted(after.to_arrow()["k"].to_pylist())) == expected
     assert check_table(load_table(path, EnvConfig(path, options))) == []

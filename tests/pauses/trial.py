@@ -1,7 +1,7 @@
-"""One trial: an action is held up at one call of the store, while a clean-up removes what nothing names; then it goes on.
+"""One trial: an action is paused at one call of the store, while a clean-up removes what nothing names; then it continues.
 
 1. The action succeeds, or raises a PaimonError that is no mere "not found" of its own files after it was acknowledged.
-2. The table is sound, nothing that a snapshot, tag or branch needs is gone, and its rows are those before or after.
+2. The table is valid, nothing that a snapshot, tag or branch needs is deleted, and its rows are those before or after.
 3. After an error the action repeated under the same name comes to the rows of a run that nobody held up.
 """
 
@@ -42,7 +42,7 @@ WRITING = tuple(
         "roll back as the latest",
     )
 )
-"""Scenarios whose action writes files to a table that a clean-up of orphan files may meet."""
+"""Scenarios whose action writes files to a table while a clean-up of orphan files may run."""
 
 
 _OF_AN_OLD_SNAPSHOT = ("create a tag", "create a branch of a snapshot", "roll back as the latest")
@@ -95,7 +95,7 @@ def cleaned_by_old_times(world: World) -> None:
 
 
 def cleaned_and_expired(world: World) -> None:
-    """The fence is gone again when the action goes on, since others have committed and snapshots have expired."""
+    """The fence is deleted again when the action continues, since others have committed and snapshots have expired."""
     cleaned(world)
     table = beside(world, world.inner)
     expire_snapshots(
@@ -105,7 +105,7 @@ def cleaned_and_expired(world: World) -> None:
 
 
 def cleaned_by_another_engine(world: World) -> None:
-    """A clean-up that goes by age alone and tells nobody, as that of Java; a day has gone by."""
+    """A clean-up that only checks the age and commits no snapshot, like Java's; a day has passed."""
     world.now_ms += 25 * HOUR_MS
     table = beside(world, world.inner)
     found = older_files(list_files(table)[0], world.now_ms - HOUR_MS)
@@ -127,7 +127,7 @@ CLEAN_UPS: dict[str, Callable[[World], None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Held up ahead of call `number`, while the clean-up of that name runs."""
+    """Paused before call `number`, while the clean-up of that name runs."""
 
     number: int
     clean_up: str

@@ -1,4 +1,4 @@
-"""Retries go on with the same work, clears do it again: told apart by what attempts note in the task's state store."""
+"""Retries continue the same work, clears do it again: they are distinguished by what attempts note in the task's state store."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_retry_happens_once(catalog: Catalog, runs: Runs, *, has_expired: bool
 
 
 def test_a_success_that_airflow_itself_repeats_is_a_retry(runs: Runs):
-    """The worker told of its success, and Airflow lost it: nobody has cleared anything."""
+    """The worker reported its success, and Airflow lost the report: nothing was cleared."""
     assert [runs.attempt()["status"], runs.attempt()["status"]] == ["committed", "already_done"]
 
 

@@ -105,7 +105,7 @@ def test_a_compaction_of_the_same_rows_is_preferred(table: Any, catalog: Catalog
 def test_a_compaction_of_other_rows_is_not(table: Any, catalog: Catalog):
     compacted = catalog.table(TABLE).compact(full=True).snapshot_id
 
-    # It holds what the run beside this one wrote as snapshot 3.
+    # It contains what another run wrote at the same time as snapshot 3.
     assert (
         tag(catalog.warehouse, {"write": result("write", 2), "compact": result("compact", compacted)})["snapshot_id"]
         == 2

@@ -88,7 +88,7 @@ def test_each_day_is_tagged_and_has_what_was_known(in_order: tuple[Pipeline, lis
         total += DEPARTURES[day]
         today = rows.filter(pa.compute.equal(rows["known_on"], pa.scalar(day).cast(pa.date32())))
         assert rows.num_rows == total
-        # What departed today has not landed; what departed yesterday was told again.
+        # What departed today has not landed; what departed yesterday was sent again.
         assert today.num_rows == DEPARTURES[day] + DEPARTURES.get(_before(day), 0)
         assert rows.filter(pa.compute.is_null(rows["arr_delay"])).num_rows >= DEPARTURES[day]
 

@@ -170,7 +170,7 @@ def test_test_connection_without_a_warehouse_says_where_to_put_it(connection):
 
 
 def test_test_connection_names_nothing_that_it_made_up():
-    # A directory in which nobody can make a file, not even root.
+    # A directory in which no user can create a file, not even root.
     good, message = PaimonHook(warehouse="/proc/self").test_connection()
 
     assert not good
@@ -195,7 +195,7 @@ def test_test_connection_does_not_wait_for_a_server_that_does_not_answer(
     address = silent_server if kind == "silent" else closed
     connection(host="s3://bucket/lake", login="key", password="secret", extra={"endpoint": address})
     # What takes seconds, to load the store's client and to try again, is not begun.
-    monkeypatch.setattr(PaimonHook, "catalog", lambda *_: pytest.fail("the store was asked"))
+    monkeypatch.setattr(PaimonHook, "catalog", lambda *_: pytest.fail("the store was called"))
 
     good, message = PaimonHook("paimon_default").test_connection()
 

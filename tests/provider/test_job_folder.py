@@ -1,4 +1,4 @@
-"""Folders of jobs go with their tasks, even with those that were killed."""
+"""Folders of jobs are deleted with their tasks, even with those that were killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real process for each job: the engine's own where Spark is at hand, else a small program in its place."""
+"""A real process for each job: the engine's own where Spark is installed, else a small program instead."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_secrets_are_in_the_environment_only_while_the_job_runs(catalog: Catalog
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Puts a small program in the engine's place; it sees the same arguments, environment and pipes."""
+    """Replaces the engine by a small program; it sees the same arguments, environment and pipes."""
 
     def replace(code: str) -> None:
         path = tmp_path / "program.py"
@@ -333,7 +333,7 @@ def test_what_a_process_has_started_ends_with_it_when_its_parent_has_ended():
 def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse: str, tmp_path: Path):
     job = job_on(warehouse, "compact", full=True).to_json()
     command = [sys.executable, "-c", LAUNCH, job]
-    # Nobody removes the job's files after SIGKILL.
+    # The job's files are not removed after SIGKILL.
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, env=environment) as starter:
         try:

@@ -54,7 +54,7 @@ TOLD = "print(json.dumps(sorted(set(sys.modules) - before)))"
 
 
 def loaded(program: str) -> list[str]:
-    """Modules that a program in a fresh interpreter loads beside those of Airflow's SDK."""
+    """Modules that a program in a fresh interpreter loads in addition to those of Airflow's SDK."""
     done = subprocess.run([sys.executable, "-c", program + TOLD], capture_output=True, text=True, check=True)
     found: list[str] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -65,7 +65,7 @@ def test_a_dag_file_loads_no_engine(program: str):
     found = loaded(program)
 
     assert "airflow_provider_paimon.operators.write" in found
-    # What Airflow itself has loaded by then is not ours to keep out.
+    # What Airflow itself has loaded by then does not count.
     assert [name for name in found if name.partition(".")[0] in HEAVY] == []
     # The errors, which name what a task does about each, and nothing that works on tables.
     assert {name for name in found if name.startswith("paimon_engine")} <= {

@@ -72,7 +72,7 @@ def test_the_connection_type_leads_to_the_hook():
 
 
 def _actions_of(operator: type) -> list[type]:
-    """The operators that stand for one action each."""
+    """The operators of one action each."""
     found = [kind for child in operator.__subclasses__() for kind in (child, *_actions_of(child))]
     return [kind for kind in found if not kind.__subclasses__()]
 

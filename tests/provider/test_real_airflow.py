@@ -1,4 +1,4 @@
-"""The harness itself: parts die and come back, tasks are seen, nothing stays behind."""
+"""The harness itself: parts die and are started again, tasks are seen, no process is left."""
 
 from __future__ import annotations
 

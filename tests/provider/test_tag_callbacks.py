@@ -1,4 +1,4 @@
-"""Operators tell those whom a table names of its tags, as every other way to run a job does."""
+"""Operators call the tag callbacks that a table names, as every other way to run a job does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The day that a run of `daily` stands for, above all where clocks change."""
+"""The day that a run of `daily` belongs to, above all where clocks change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""apache/paimon#4802 and #9790: rows inserted while a compaction sorted the table were gone after it.
+"""apache/paimon#4802 and #9790: rows inserted while a compaction sorted the table were lost after it.
 
-Java commits sorted files as an overwrite of whatever is there when it commits, not of the files that it has read.
+Java commits sorted files as an overwrite of everything that is there when it commits, not of the files that it has
+read.
 """
 
 from __future__ import annotations

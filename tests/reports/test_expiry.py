@@ -1,4 +1,4 @@
-"""apache/paimon#6978, #4743 and #10089: expiry beside readers, over a gap in the snapshots, and by senseless numbers."""
+"""apache/paimon#6978, #4743 and #10089: expiry while others read, over a gap in the snapshots, and with invalid numbers."""
 
 from __future__ import annotations
 

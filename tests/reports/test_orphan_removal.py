@@ -1,6 +1,6 @@
 """apache/paimon#7710: a removal of orphans deleted all old files of a table that others wrote to and expired.
 
-The removal had listed the only snapshot, which was gone when it was read: nothing seemed to be needed.
+The removal had listed the only snapshot, which was deleted when it was read: nothing seemed to be needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writers of dynamic buckets on a store that loses replies and lets rivals go first, one seed one history."""
+"""Writers of dynamic buckets on a store that loses replies and lets other writers commit first; one seed is one history."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A kill at each change of the store while a quarantine is written, emptied or brought back: nothing is lost, all works.
+"""A kill at each change of the store while a quarantine is written, emptied or restored: nothing is lost, everything works.
 
-The process dies just before the n-th change, or in the middle of it: a file on a local disk is then there in part, under
-its name or beside it. Whoever comes next must find every verb working, listing ones included, and everything that was
-to be moved aside still somewhere.
+The process dies just before the n-th change, or in the middle of it: a file on a local disk is then there in part,
+under its name or next to it. Afterwards every verb must work, listing ones included, and everything that
+was to be moved aside still somewhere.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ NOT_UNDONE = (_fast_forward, _purge)
 
 
 NUMBER_TAKEN = (_rollback, _delete_branch)
-"""Where these were cut short, the fence of the orphan clean-up may take the number of a snapshot that they hid."""
+"""Where these were interrupted, the fence of the orphan clean-up may take the number of a snapshot that they hid."""
 
 
 def kills(begun: History, act: Callable[[History], Any], *, some: bool = False) -> Iterator[History]:
@@ -168,7 +168,7 @@ def lists(history: History) -> list[Any]:
 
 
 def lost(history: History, before: State) -> set[str]:
-    """Files of before that are neither in their places, nor aside, nor as text in a list."""
+    """Earlier files that are neither at their original paths, nor in a quarantine, nor as text in a list."""
     now = stored(history)
     aside = {(path.split("/", 7)[7], data) for path, data in now.items() if path.startswith(f"{ROOT}/quarantine/")}
     aside |= {(name, text.encode()) for held in lists(history) for name, text in held["roots"].items()}
@@ -180,14 +180,14 @@ def lost(history: History, before: State) -> set[str]:
 
 
 def assert_listed(history: History) -> list[str]:
-    """Names of the quarantines, newest first; each is told with its state."""
+    """Names of the quarantines, newest first; each is listed with its state."""
     found = list_quarantines(history.handle)
     assert all(QuarantineState(item["state"]) is not QuarantineState.UNREADABLE_LIST for item in found)
     return [item["quarantine"] for item in reversed(found)]
 
 
 def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) -> None:
-    """An orphan clean-up of all ages deletes nothing that was promised to be kept, and then all comes back."""
+    """An orphan clean-up of all ages deletes nothing that was promised to be kept, and then everything can be restored."""
     assert_listed(history)
     promised = {f"{ROOT}/{name}" for held in lists(history) for name in held["files"]}
     kept = {path: data for path, data in before.items() if path in promised or "/orphan.orc" not in path}
@@ -218,7 +218,7 @@ def assert_all_can_be_emptied(history: History) -> None:
 
 
 def assert_upkeep_works(history: History) -> None:
-    """Other verbs do their work, say nothing of what was cut short, and leave what is needed and nothing else."""
+    """Other verbs do their work, say nothing of what was interrupted, and leave what is needed and nothing else."""
     clear_consumers(Context(history.handle), ClearConsumers())
     assert history.expire(retain_max=3).stopped == ()
     assert expire_tags(Context(history.handle, history.executor), ExpireTags()).stopped == ()
@@ -273,7 +273,7 @@ def test_a_kill_while_a_quarantine_is_emptied_leaves_one_that_can_be_emptied() -
         # The other one does not depend on this one.
         back = restore(Context(history.handle, history.executor), Restore(quarantine=other, as_tags=True))
         assert back.status == "restored"
-        # What is left of this one either comes back, or says why it cannot.
+        # What is left of this one is either restored, or the result says why not.
         if name in assert_listed(history):
             try:
                 done = restore(Context(history.handle, history.executor), Restore(quarantine=name))

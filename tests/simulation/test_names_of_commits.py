@@ -194,7 +194,7 @@ def test_a_snapshot_without_successor_is_not_taken_for_a_commit():
 
 
 class _Died(BaseException):
-    """The process is gone: nothing catches that."""
+    """The process has died: nothing catches that."""
 
 
 def _die_after_create(history: History, storage: EventStorage) -> None:

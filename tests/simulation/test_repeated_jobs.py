@@ -1,8 +1,8 @@
 """Jobs, repeated for ever among writers, expiries, rollbacks and kills: the rows of each are there once, or not at all.
 
 One seed is one history, all in one thread: attempts and upkeep die at any of their changes to the store, and others act
-in the midst of them. Where no other engine expires snapshots, an attempt that is left alone always ends; where one does,
-an attempt may refuse, and never commits twice.
+in the midst of them. Where no other engine expires snapshots, an attempt that is left alone always ends; where one
+does, an attempt may refuse, and never commits twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHANGES_MAX = 14
 
 
 class Died(BaseException):
-    """The process is gone: nothing catches that."""
+    """The process has died: nothing catches that."""
 
 
 class Mortal:
@@ -173,7 +173,7 @@ class Play:
         assert set(self.times().values()) <= {1}
 
     def alone(self) -> None:
-        """An attempt that nobody disturbs."""
+        """An attempt that nothing disturbs."""
         try:
             assert self.attempt() in ("committed", "already_done")
         except OutcomeUnknownError as error:

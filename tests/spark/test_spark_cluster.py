@@ -72,7 +72,7 @@ def told(java: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, obje
     """What the program says of its cluster; workers run a Python that has packages, and ours is none of them."""
     work = tmp_path_factory.mktemp("cluster")
     python = work / "python"
-    # Without `site`, paths to projects that are installed in place are not followed.
+    # Without `site`, paths to projects in editable installations are not followed.
     python.write_text(f'#!/bin/sh\nexec env PYTHONPATH="$PYTHONPATH:{PACKAGES}" "{sys.executable}" -S "$@"\n')
     python.chmod(0o755)
     # Another test's connection leaves a variable of Spark's.

@@ -58,7 +58,7 @@ PATTERNS = ["", "%", "a%", "%b", "%a%", "_", "__", "a_b", "%_%", "_b", "a%b", "'
 
 @pytest.fixture
 def rows() -> pa.Table:
-    """Each value in some rows, beside others that are in no order, and nulls."""
+    """Each value in some rows, next to others in no order, and nulls."""
     chance = random.Random(1)
     count = 60
     columns = []
@@ -121,7 +121,7 @@ def test_conditions_say_the_same_of_every_row(spark: SparkSession, rows: pa.Tabl
 def test_files_are_skipped_for_conditions_only_where_no_row_matches(
     spark: SparkSession, rows: pa.Table, tmp_path: Path
 ) -> None:
-    """Spark's own reader compares ranges and dictionaries of the files with what a query asks for."""
+    """Spark's own reader compares ranges and dictionaries of the files with the condition of a query."""
     for name in ("f", "d"):
         column = rows[name].combine_chunks()
         place = rows.schema.get_field_index(name)

@@ -90,7 +90,7 @@ def read_range(env: Env, task: tuple[int, int]):
 @pytest.fixture(params=["spark", "connect"])
 def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SparkExecutor:
     session = request.getfixturevalue(request.param)
-    # pyspark goes by this variable, not by the session; here both kinds live in one process.
+    # pyspark reads this variable, not the session; here one process has both kinds.
     if request.param == "connect":
         monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     else:

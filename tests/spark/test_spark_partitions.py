@@ -25,7 +25,7 @@ ROWS = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("k", pa.i
 @pytest.fixture(params=["spark", "connect"])
 def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     session = request.getfixturevalue(request.param)
-    # pyspark goes by this variable, not by the session; here both kinds live in one process.
+    # pyspark reads this variable, not the session; here one process has both kinds.
     if request.param == "connect":
         monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     else:

@@ -1,4 +1,4 @@
-"""Tasks of Spark that have written are held up while a clean-up removes what nothing names, and go on then.
+"""Tasks of Spark that have written are paused while a clean-up removes what nothing names, and continue then.
 
 As in `tests.pauses`: the work is refused, or what it committed can be read.
 """
@@ -32,7 +32,7 @@ KEYED, PLAIN = {"bucket": "2"}, {"bucket": "-1", "deletion-vectors.enabled": "tr
 
 
 class Held:
-    """A task that has done its work, and tells of it only once it may go on."""
+    """A task that has done its work, and reports it only when it may continue."""
 
     def __init__(self, run: Callable[..., Any], folder: Path) -> None:
         self._run, self._folder = run, folder
@@ -42,13 +42,13 @@ class Held:
         (self._folder / "held").touch()
         deadline = time.monotonic() + WAIT_S
         while not (self._folder / "go").exists():
-            assert time.monotonic() < deadline, "nobody let the task go on"
+            assert time.monotonic() < deadline, "no test let the task continue"
             time.sleep(0.05)
         return outcome
 
 
 class HoldingExecutor(SparkExecutor):
-    """Holds up every task until a clean-up beside it has ended."""
+    """Pauses every task until a clean-up has ended."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         super().__init__(session)
@@ -65,7 +65,7 @@ def _clean_up_once_held(path: str, folder: Path, told: list[str]) -> None:
     deadline = time.monotonic() + WAIT_S
     try:
         while not (folder / "held").exists():
-            assert time.monotonic() < deadline, "no task was held up"
+            assert time.monotonic() < deadline, "no task was paused"
             time.sleep(0.05)
         table = open_table(path)
         told.append(table.remove_orphan_files(next_ms(), confirm_latest_snapshot=2).status)

@@ -40,7 +40,7 @@ KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("s", pa.s
 @pytest.fixture(params=["spark", "connect"])
 def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     session = request.getfixturevalue(request.param)
-    # pyspark goes by this variable, not by the session; here both kinds live in one process.
+    # pyspark reads this variable, not the session; here one process has both kinds.
     if request.param == "connect":
         monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     else:
@@ -373,7 +373,7 @@ def test_all_types(catalog: Catalog, keys: list[str]) -> None:
 
 
 def test_rows_with_nan_are_not_lost_by_a_filter_on_them(catalog: Catalog) -> None:
-    """Spark would skip row groups for what their ranges do not tell."""
+    """Spark would skip row groups for values that their ranges do not include."""
     schema = pa.schema([("k", pa.int32()), ("d", pa.float64())])
     table = catalog.create_table("db.t", schema=schema)
     table.write(pa.table([[1, 2, 3], [1.0, nan, 3.0]], schema=schema))

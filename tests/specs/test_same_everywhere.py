@@ -1,7 +1,7 @@
-"""Every action gives the same result, or the same error, however it is asked for.
+"""Every action gives the same result, or the same error, however it is called.
 
 Facade, job of typed values, job of texts, command line, and operator of typed values and of texts: each on the same
-table at the same path. What differs from run to run is left out: times, ids, sizes of files that hold them.
+table at the same path. What differs from run to run is left out: times, ids, sizes of files that contain them.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def test_a_wrong_value_gives_the_same_error_on_every_way(case: Case, ask: Callab
     name, value = case.wrong
     ways = dict(WAYS)
     if not isinstance(value, str):
-        # Texts stand for what they say: 7 is a name.
+        # A text is taken as it is: 7 is a name.
         for way in ("job of texts", "command", "operator of texts"):
             ways.pop(way)
     if isinstance(value, str) and value == "perhaps" and name != "if_exists":

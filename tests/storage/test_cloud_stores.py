@@ -1,8 +1,9 @@
-"""Google's and Azure's stores decide races by themselves, as do the servers that stand for them here.
+"""Google's and Azure's stores decide races themselves, as do the servers that replace them here.
 
     npm install -g azurite
 
-Where that is missing the tests of Azure are skipped; `test_storage_contract` has the same promises for all other stores.
+Where that is missing the tests of Azure are skipped; `test_storage_contract` has the same promises for all other
+stores.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def wait_for(port: int) -> None:
 
 @pytest.fixture(scope="module")
 def google() -> Iterator[tuple[str, dict[str, str]]]:
-    # Read while gcsfs is imported: else it asks for the kind of bucket by gRPC, which the emulator does not speak.
+    # Read while gcsfs is imported: else it requests the kind of bucket by gRPC, which the emulator does not support.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     pytest.importorskip("gcsfs", reason="gcsfs is not installed: pip install gcsfs")
     servers = pytest.importorskip(
@@ -63,7 +64,7 @@ def google() -> Iterator[tuple[str, dict[str, str]]]:
     server = servers.FakeGCSServer()
     server.start()
     process = server._process
-    # The server writes a line for each request, and waits for ever once nobody has read 64 KiB of them.
+    # The server writes a line for each request, and waits for ever once 64 KiB of them are unread.
     assert process.stderr is not None
     threading.Thread(target=process.stderr.read, daemon=True).start()
     try:

@@ -89,7 +89,7 @@ class LostLock:
 
 
 class StuckLock(LostLock):
-    """A lock whose keeper went away."""
+    """A lock whose owner died."""
 
     def release(self) -> bool:
         raise StorageError("no connection")

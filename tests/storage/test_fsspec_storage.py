@@ -20,7 +20,7 @@ from tests.support.file_system import file_system_of
 
 
 class Scripted(MemoryFileSystem):
-    """A file system whose `create` meets one thing after another: an error to raise, or "lost" for a lost answer."""
+    """A file system whose `create` has one result after another: an error to raise, or "lost" for a lost answer."""
 
     protocol = ("scripted",)
     cachable = False

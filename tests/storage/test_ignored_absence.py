@@ -1,4 +1,4 @@
-"""A store, or a proxy before it, that ignores create-if-absent: nobody may be told that a commit is made there."""
+"""A store, or a proxy before it, that ignores create-if-absent: no commit may be acknowledged there."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def proxy() -> Iterator[Proxy]:
 
 
 def fresh(proxy: Proxy) -> dict[str, str]:
-    """Options of a client that has asked nothing yet."""
+    """Options of a client that has sent no request yet."""
     proxy.puts.clear()
     return {**proxy.options, "s3.access-key": uuid.uuid4().hex}
 

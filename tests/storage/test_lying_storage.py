@@ -1,4 +1,4 @@
-"""The store that lies, which other tests use, lies in the ways that it says, and in no other."""
+"""The lying store, which other tests use, lies in the ways that it says, and in no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many requests a commit on S3 takes: alone, after many others, beside a rival; counted by the server itself.
+"""How many requests a commit on S3 takes: alone, after many others, at the same time as another one; counted by the server itself.
 
 `python -m tests.bench.s3_commits` measures the same, and how many commits a second several writers make.
 """
@@ -94,12 +94,12 @@ def test_a_lost_race_costs_seven_requests(lake: Lake, monkeypatch: pytest.Monkey
 
     overtaken = Overtaken(file_system_of(storage), "s3")
     ours = Table(replace(table._handle, env=replace(table._handle.env, storage=overtaken)), table._executor)
-    # A store is asked once whether it decides races.
+    # A store is tested once whether it decides races.
     write(ours, 20)
     found.clear()
     races = 4
     write(ours, 21)
 
-    # Refused, and who has won, asked once by the store and once by the commit; that nobody follows, and the two lists of
-    # the winner; a list of our own.
+    # Refused, and who has committed, read once by the store and once by the commit; that nobody follows, and the two
+    # lists of the winner; a list of our own.
     assert found[1:] == [Counter(PUT=2, GET=5)] * 4

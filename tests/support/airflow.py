@@ -1,8 +1,8 @@
 """A real Airflow whose parts are processes of their own, so that each can be killed and started again.
 
-API server, scheduler, DAG processor and triggerer share an SQLite database in a folder of the test, listen on free ports
-of 127.0.0.1, and end with the `with` block; if the test itself is killed, they end too. Tests see what users see: DAG
-files, and the public REST API.
+API server, scheduler, DAG processor and triggerer share an SQLite database in a folder of the test, listen on free
+ports of 127.0.0.1, and end with the `with` block; if the test itself is killed, they end too. Tests see what users see:
+DAG files, and the public REST API.
 
     with RealAirflow(tmp_path, {"hello.py": DAG_FILE}) as airflow:
         run_id = airflow.run("hello")
@@ -44,7 +44,7 @@ SETTINGS: Final = {
     "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
     "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",
     "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "180",
-    # What a lost part had in hand goes to the next one soon.
+    # The work of a lost part is given to the next one soon.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "2",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "10",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
@@ -52,7 +52,7 @@ SETTINGS: Final = {
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
     "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
 }
-"""What tests would otherwise wait for; `environment` wins over it."""
+"""What tests would otherwise wait for; `environment` overrides it."""
 
 _T = TypeVar("_T")
 
@@ -140,7 +140,7 @@ class RealAirflow:
         self._running[part] = _Part([sys.executable, "-m", "airflow", part, *more], log, self.environment)
 
     def kill(self, part: str, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to all processes of a part, and returns when they are gone."""
+        """Sends a signal to all processes of a part, and returns when they have ended."""
         running = self._running.pop(part)
         running.signal(number)
         running.end(time.monotonic() + STOP_S)
@@ -170,7 +170,7 @@ class RealAirflow:
     # ── the public REST API ─────────────────────────────────────────────────────────────────────
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """Answer to a GET of a path below `/api/v2`; asked again while the server is busy."""
+        """Answer to a GET of a path below `/api/v2`; repeated while the server is busy."""
         return self._ask("GET", path, params=parameters)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -308,7 +308,7 @@ class RealAirflow:
 
 
 class _Part:
-    """A process in a session of its own, with a guard that ends the session when this process is gone."""
+    """A process in a session of its own, with a guard that ends the session when this process has ended."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         with log.open("ab") as output:
@@ -346,7 +346,7 @@ class _Part:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody has waited for does not."""
+    """Whether a process runs; one that has ended but was not waited for does not."""
     return _state_and_session(Path("/proc", str(pid), "stat"))[0] not in (None, "Z", "X")
 
 
@@ -357,7 +357,7 @@ def _processes_of(session: int) -> list[int]:
 
 
 def _state_and_session(stat: Path) -> tuple[str | None, int | None]:
-    """The name stands in brackets and may hold blanks: state, parent, group and session follow it."""
+    """The name is in brackets and may contain blanks: state, parent, group and session follow it."""
     try:
         state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
     except OSError:

@@ -108,7 +108,7 @@ def _atom(value: Any, kind: pa.DataType) -> Any:
 def _number(value: float, kind: pa.DataType) -> Any:
     if not math.isfinite(value):
         return next(name for name, number in NON_FINITE.items() if str(number) == str(float(value)))
-    # A number such as 0.1 stands for the nearest float, and Java may print more digits of it than numpy does.
+    # A number such as 0.1 means the nearest float, and Java may print more digits of it than numpy does.
     return float(str(np.float32(value))) if pa.types.is_float32(kind) else float(value)
 
 

@@ -1,4 +1,4 @@
-"""A storage that remembers what it was asked for."""
+"""A storage that records its calls."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def prepare_database() -> None:
 
 
 def run_dag(dag: DAG, **how: Any) -> Any:
-    """The run, finished. A DAG made in a test is in no file, so that Airflow has to be told of it first."""
+    """The run, finished. A DAG made in a test is in no file, so it has to be registered with Airflow first."""
     from airflow.dag_processing.collection import update_dag_parsing_results_in_db
     from airflow.serialization.serialized_objects import LazyDeserializedDAG
     from airflow.utils.session import create_session

@@ -1,4 +1,4 @@
-"""A store that fails at one chosen call, in a chosen way; in all other calls it is the store that it stands for."""
+"""A store that fails at one chosen call, in a chosen way; all other calls are passed on to the store below."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class FaultyStorage:
 
 
 def _late(found: list[FileInfo]) -> list[FileInfo]:
-    """Without the newest file; the last one in order of names stands for it where all are of one time."""
+    """Without the newest file; if all have one time, the last one in order of names."""
     files = [info for info in found if not info.is_dir]
     if not files:
         return found[:-1]

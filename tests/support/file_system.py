@@ -8,5 +8,5 @@ from paimon_engine.storage import Storage
 
 
 def file_system_of(storage: Storage) -> Any:
-    """The only place of the tests that knows where `FsspecStorage` keeps it."""
+    """The only code of the tests that knows where `FsspecStorage` keeps it."""
     return storage._fs  # type: ignore[attr-defined]

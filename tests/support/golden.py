@@ -27,7 +27,7 @@ def golden_folder() -> Path | None:
             archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
             archive.extractall(unpacked)
         try:
-            # Two test runs may unpack at once; one of them wins.
+            # Two test runs may unpack at once; the first one to finish is used.
             os.rename(unpacked, folder)
         except OSError:
             shutil.rmtree(unpacked)

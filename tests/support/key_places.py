@@ -1,4 +1,4 @@
-"""Where the keys of a table lie, read from its files, and what its hash indexes say of them."""
+"""Where the keys of a table are, read from its files, and what its hash indexes say of them."""
 
 from __future__ import annotations
 

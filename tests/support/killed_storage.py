@@ -10,14 +10,15 @@ from paimon_engine.storage import Storage
 
 
 class Killed(BaseException):
-    """The process is gone; no code catches this."""
+    """The process has died; no code catches this."""
 
 
 class KilledStorage:
-    """Hands everything on to `inner`, and counts `changes`. At the change `kill_at`, from 0, the user is killed.
+    """Passes all calls to `inner`, and counts `changes`. At the change `kill_at`, from 0, the user is killed.
 
-    With `torn` that change has begun: what was to be written is there in part, under its name, or beside it where whole
-    files only get their names: `torn_changes` are those of files. Each path that is deleted is a change of its own.
+    With `torn` that change has begun: what was to be written is there in part, under its name, or next to it where
+    only complete files get their names: `torn_changes` are those of files. Each path that is deleted is a change of its
+    own.
     """
 
     def __init__(self, inner: Storage) -> None:

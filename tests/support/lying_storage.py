@@ -1,4 +1,4 @@
-"""A store that lies: what it says of files is not what there is; all else it does as the store that it stands for.
+"""A store that lies: what it says of files is not true; all other calls are passed on to the store below.
 
     LyingStorage(inner, lists="empty", where=r"/tag$")        the listing of a directory answers "not there"
     LyingStorage(inner, lists="stale", hidden=7)              listings without the 7 newest files
@@ -29,7 +29,7 @@ Denies = Literal["", "taken", "unknown", "error"]
 
 
 class LyingStorage:
-    """`lists` and `where` choose the listings that lie, `where` by a pattern that is searched in the directory's path.
+    """`lists` and `where` choose the listings that are wrong, `where` by a pattern that is searched in the directory's path.
 
     `denies` chooses how a `create` that has made the file says that it has not: `taken` answers False, as when an
     object store's client repeats its own request; `unknown` and `error` raise. `denied` chooses its paths, and those

@@ -1,4 +1,4 @@
-"""A storage that adds up what it is asked for."""
+"""A storage that counts its requests."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def unreached(storage: Storage, root: str) -> set[str]:
     names = {path.rpartition("/")[2]: path for path in inside}
     needed = reachable_names(storage, root, [path for path in inside if _VERSION.fullmatch(path)])
     gone = needed - names.keys()
-    assert not gone, f"gone although something needs it: {sorted(gone)}"
+    assert not gone, f"deleted although something needs it: {sorted(gone)}"
     return {
         path
         for name, path in names.items()
@@ -49,7 +49,7 @@ def reachable_names(storage: Storage, root: str, versions: list[str]) -> set[str
     for path in versions:
         stored = json.loads(storage.read(f"{root}/{path}"))
         if "changelog/changelog-" in path:
-            # What outlives its snapshot needs what it tells of changes, and no more.
+            # A changelog without its snapshot needs only its changelog files.
             stored = {name: value for name, value in stored.items() if name == "changelogManifestList"}
         needed |= _needed(storage, root, stored)
     return needed

@@ -36,7 +36,7 @@ class NewestPaimon:
     """Java Paimon of the newest release, reading and writing tables in local directories."""
 
     def __init__(self, classpath: str, log: Path) -> None:
-        """Java's standard error goes to `log`."""
+        """Java's standard error is written to `log`."""
         self._log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
@@ -128,7 +128,7 @@ class NewestPaimon:
 
 
 def start_newest(log: Path) -> Iterator[NewestPaimon]:
-    """The library, ready to be asked; skips where a JDK, Maven or the jars are missing."""
+    """The library, ready for requests; skips where a JDK, Maven or the jars are missing."""
     if shutil.which("javac") is None:
         pytest.skip("no javac: the program that drives Java Paimon is compiled when it starts")
     jars = ":".join([str(_jar()), *map(str, _hadoop())])

@@ -1,6 +1,6 @@
 """The Java library in a process of its own: `oracle.read(path)`, `oracle.problems(path)`, `oracle.call(op, …)`.
 
-The reference's own `README.md` lists the commands. What it downloads and compiles goes to `.cache/oracle`.
+The reference's own `README.md` lists the commands. What it downloads and compiles is written to `.cache/oracle`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.support.canonical import Row
 from tests.support.reference import CACHE, reference_folder
 
 TABLE = "@table"
-"""Stands for the table's directory in recorded commands."""
+"""Placeholder of the table's directory in recorded commands."""
 
 
 class JavaPaimon:
     """Java Paimon 0.9, reading, checking and writing tables in local directories."""
 
     def __init__(self, module: ModuleType, log: Path) -> None:
-        """`module` is the reference's driver; Java's standard error goes to `log`."""
+        """`module` is the reference's driver; Java's standard error is written to `log`."""
         self._module = module
         self._log = log
         self._process: Any = None
@@ -73,7 +73,7 @@ class JavaPaimon:
 
 
 def start_oracle(log: Path) -> Iterator[JavaPaimon]:
-    """The driver, ready to be asked; skips where the reference, a JDK or its jars are missing."""
+    """The driver, ready for requests; skips where the reference, a JDK or its jars are missing."""
     folder = reference_folder("oracle")
     home = os.environ.get("JAVA_HOME")
     if shutil.which("javac" if home is None else f"{home}/bin/javac") is None:
@@ -92,7 +92,7 @@ def start_oracle(log: Path) -> Iterator[JavaPaimon]:
 
 def _without_defaults(module: ModuleType) -> None:
     """Puts a configuration of nothing in front of Hadoop's own, which its classes read again for every data file."""
-    # Those of MapReduce and YARN come along as soon as a Parquet class has asked for them.
+    # Those of MapReduce and YARN are loaded as soon as a Parquet class needs them.
     for name in ("core", "mapred", "yarn", "hdfs"):
         nothing = CACHE / "hadoop" / f"{name}-default.xml"
         if not nothing.exists():
@@ -110,7 +110,7 @@ def _driver(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     writes = sys.dont_write_bytecode
-    # The reference may lie in a folder that must stay as it is.
+    # The reference may be in a folder that must not be changed.
     sys.dont_write_bytecode = True
     try:
         spec.loader.exec_module(module)

@@ -15,7 +15,7 @@ _TEARDOWN_MAX_S = 30.0
 
 
 def end_with_parent() -> None:
-    """From now on this process ends as by Ctrl-C, fixtures torn down, once its parent is gone or it gets SIGTERM."""
+    """From now on this process ends as by Ctrl-C, fixtures torn down, once its parent has ended or it gets SIGTERM."""
     for number in (signal.SIGINT, signal.SIGTERM):  # what a shell has started in the background ignores the first
         signal.signal(number, signal.default_int_handler)
     threading.Thread(target=_watch, args=(os.getppid(),), name="parent-watch", daemon=True).start()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: real, on a free port, gone afterwards.
+"""A PostgreSQL server of the tests' own: real, on a free port, removed afterwards.
 
 Its binaries come with the system's package; without them the tests that need a server are skipped.
 """
@@ -77,7 +77,7 @@ def _binaries() -> Path | None:
 
 
 def _user() -> str | None:
-    """Whom the server runs as, None for ourselves; skips if we are root and there is nobody else."""
+    """Whom the server runs as, None for ourselves; skips if we are root and there is no other user."""
     if os.geteuid() != 0:
         return None
     with contextlib.suppress(KeyError):

@@ -1,6 +1,6 @@
-"""The Python and Rust clients of Paimon, in an environment of their own: pypaimon cannot live beside Airflow.
+"""The Python and Rust clients of Paimon, in an environment of their own: pypaimon cannot be installed with Airflow.
 
-The environment lies in `.cache/pypaimon` and is made on first use, with the versions of `pypaimon-pins.txt`.
+The environment is in `.cache/pypaimon` and is made on first use, with the versions of `pypaimon-pins.txt`.
 One process there (`pypaimon_server.py`) answers all requests of a test run.
 """
 
@@ -209,7 +209,7 @@ def split_path(path: str | Path) -> tuple[str, str]:
 
 
 def start_pypaimon(folder: Path) -> Iterator[PyPaimon]:
-    """The clients, ready to be asked; skips where they cannot be installed."""
+    """The clients, ready for requests; skips where they cannot be installed."""
     python, has_rust = _environment()
     client = PyPaimon(python, folder, has_rust=has_rust)
     yield client

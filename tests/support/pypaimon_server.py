@@ -108,7 +108,7 @@ def write_at_once(request: Request) -> None:
         def look_together(at: str) -> Any:
             found = look(at)
             if at.endswith("/snapshot-1"):
-                # Broken once a thread has nobody left to wait for, which is after the commits.
+                # Broken once a thread has no other one to wait for, which is after the commits.
                 with contextlib.suppress(BrokenBarrierError):
                     together.wait()
             return found
@@ -155,7 +155,7 @@ def read_rust(request: Request) -> None:
     builder = table.new_read_builder(request["options"])
     names = request["columns"] or [field.name() for field in table.schema().fields()]
     batches = builder.with_projection(names).new_read().read(builder.new_scan().plan().splits())
-    # Without rows there is no batch to tell the types.
+    # Without rows there is no batch with the types.
     _save(
         request["out"], pa.Table.from_batches(batches) if batches else pa.table({name: pa.nulls(0) for name in names})
     )

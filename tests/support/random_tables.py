@@ -1,6 +1,6 @@
 """Random tables: schema, options and a history of writes, all drawn from one seed.
 
-Values lie at the edges of their types where it matters: both ends, zero, the time before 1970, empty and odd texts.
+Values are at the limits of their types where it matters: both ends, zero, the time before 1970, empty and odd texts.
 What Java 0.9 writes and cannot read again itself is left out: NOT NULL fields of a ROW in an ARRAY, a ROW that holds
 only nulls, a ROW that holds a ROW and is null, a null beside a ROW in a ROW, partitions by BINARY.
 """
@@ -130,7 +130,7 @@ def _atom(random: Random, kind: pa.DataType) -> Any:
     if kind.unit == "ns":
         # Java 0.9 itself cannot read these before 1970.
         days = abs(days)
-    # ORC cannot tell the last second before 1970 from the first one after it.
+    # ORC cannot distinguish the last second before 1970 from the first one after it.
     last = DAY_S * per_second - 1 - per_second * (days == -1)
     return days * DAY_S * per_second + random.choice([0, 1, last])
 
@@ -299,5 +299,5 @@ def build(warehouse: Path, seed: int) -> tuple[RandomTable, Table, dict[str, lis
 def python_limit(table: RandomTable) -> str | None:
     """What pypaimon is known to read wrongly in such a table."""
     if any("timestamp[ns, tz" in str(one.type) for one in table.schema):
-        return "points in time come back in microseconds there"
+        return "points in time are read in microseconds there"
     return None

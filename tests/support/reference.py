@@ -1,7 +1,7 @@
-"""Where the reference material lies: tables written by Java, and the driver of the Java library.
+"""Where the reference material is: tables written by Java, and the driver of the Java library.
 
 It is not part of the project. Tests that need it look into the folder named by the environment variable
-`PAIMON_REFERENCE`, else into `shared` beside the project's folder, and skip where there is none.
+`PAIMON_REFERENCE`, else into `shared` next to the project's folder, and skip where there is none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 CACHE = PROJECT / ".cache"
-"""Whatever tests download or build stays below the project's folder."""
+"""Everything that tests download or build stays below the project's folder."""
 
 VARIABLE = "PAIMON_REFERENCE"
 PARTS = ("corpus", "oracle")

@@ -54,7 +54,7 @@ class RestServer:
 
 @contextmanager
 def rest_server(root: Path, **settings: Any) -> Iterator[RestServer]:
-    """A server whose tables lie below `root`; `settings` are those that `rest_server.py` tells of."""
+    """A server whose tables are below `root`; `settings` are those that `rest_server.py` describes."""
     process = subprocess.Popen(
         [sys.executable, "-P", str(Path(__file__).with_name("rest_server.py")), str(root)],
         stdin=subprocess.PIPE,

@@ -297,7 +297,7 @@ def fields_at(schema: dict[str, Any], path: list[str]) -> list[dict[str, Any]]:
 
 
 def put(fields: list[dict[str, Any]], column: dict[str, Any], move: dict[str, Any] | None) -> None:
-    """Puts a column in its place; last, unless one is asked for."""
+    """Puts a column at the requested position; last without one."""
     names = [one["name"] for one in fields]
     match (move or {}).get("type", "LAST"):
         case "FIRST":

@@ -1,4 +1,4 @@
-"""An S3 server in a process of its own, for tests whose tables lie in a bucket that somebody else lends."""
+"""An S3 server in a process of its own, for tests whose tables are in a bucket with lent credentials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ make_server("127.0.0.1", int(sys.argv[1]), noted if log else application, thread
 
 
 class RequestLog:
-    """What a server was asked for, in order: pairs of verb and path; listings are the verb LIST."""
+    """The requests to a server, in order: pairs of verb and path; listings are the verb LIST."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,7 +52,7 @@ def start_s3(*, one_at_a_time: bool = False, log: RequestLog | None = None) -> I
     """Options that lead to a server with one bucket; skips where moto or s3fs is not installed.
 
     With `one_at_a_time` it decides races as S3 does: moto looks and writes in two steps, so with threads it would not.
-    Such a server can keep a `log` of what it is asked for.
+    Such a server can keep a `log` of its requests.
     """
     pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
     pytest.importorskip("moto.server", reason='the S3 test server is not installed: pip install "moto[server]"')

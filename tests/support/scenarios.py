@@ -1,4 +1,4 @@
-"""Small tables with a history, and one action on each: what fault tests and crash tests go through.
+"""Small tables with a history, and one action on each: what fault tests and crash tests run.
 
 A scenario's action may be repeated with the same commit user, as a job that died is.
 """
@@ -112,8 +112,8 @@ def rows_of(rows: Mapping[int, int], p: str = "a") -> pa.Table:
 class Scenario:
     """`prepare` makes the table, `act` is what may fail, and be repeated.
 
-    `takes_back`: a certain failure leaves no file that nothing needs. `passes_through`: where it is cut short, rows may
-    be those of any snapshot, which it goes back over one by one.
+    `takes_back`: a certain failure leaves no file that nothing needs. `passes_through`: where it is interrupted, rows
+    may be those of any snapshot that it removes one by one.
     """
 
     name: str
@@ -201,7 +201,7 @@ def indexed(world: World) -> None:
 
 
 def diverged(world: World) -> None:
-    """A branch and the table that it was made of have both gone on."""
+    """A branch and the table that it was made of both have newer snapshots."""
     appended(world)
     world.table().create_branch("b", tag="middle")
     world.write({50: 100}, branch="b")
@@ -238,7 +238,7 @@ def without_manifests(world: World) -> None:
 
 
 def with_a_gap(world: World) -> None:
-    """A snapshot in the middle is gone."""
+    """A snapshot in the middle is missing."""
     keyed(world)
     world.inner.delete([f"{ROOT}/snapshot/snapshot-3"])
 
@@ -263,7 +263,7 @@ def _orphans(*, quarantine: bool) -> Callable[[World], Any]:
 
 
 def quarantines(world: World) -> list[str]:
-    """Names of those that are there, whatever the world's storage says; the newest first, as they may come back."""
+    """Names of those that are there, even if the world's storage hides them; the newest first, as they can be restored."""
     inside = {info.path.removeprefix(f"{ROOT}/quarantine/") for info in world.inner.walk(f"{ROOT}/quarantine")}
     return sorted({path.partition("/")[0] for path in inside}, reverse=True)
 
@@ -385,5 +385,5 @@ REPAIRS = (
     Scenario("remove unexisting manifests", without_manifests, _job(RemoveUnexistingManifests())),
     Scenario("repair the earliest snapshot", with_a_gap, _job(RepairEarliestSnapshot(4))),
 )
-"""Tables that have lost files already: they are not sound before the action."""
+"""Tables that have lost files already: they are not valid before the action."""
 BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *REPAIRS)}

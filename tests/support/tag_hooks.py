@@ -112,6 +112,6 @@ class Heard:
         self.file.unlink(missing_ok=True)
 
     def options(self, what: str = "") -> dict[str, str]:
-        """Options of a table that tells the class `Note`."""
+        """Options of a table that notifies the class `Note`."""
         parameter = f"{self.file}|{what}" if what else str(self.file)
         return {"tag.callbacks": "com.acme.Note", "tag.callback.com.acme.Note.param": parameter}

@@ -1,4 +1,4 @@
-"""A store whose replies get lost, while other committers go first."""
+"""A store whose replies get lost, while other committers are faster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_engine.storage import MemoryStorage
 
 
 class UnreliableStorage:
-    """A store whose `create` loses replies, repeats requests and lets rivals go first; all else is delegated."""
+    """A store whose `create` loses replies, repeats requests and lets other writers commit first; all else is delegated."""
 
     def __init__(self, inner: MemoryStorage, chance: random.Random) -> None:
         self._inner = inner

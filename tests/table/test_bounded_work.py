@@ -1,4 +1,4 @@
-"""What a commit, a plan and a scan ask of the store does not grow with the number of commits, with maintenance on.
+"""The requests of a commit, a plan and a scan do not grow with the number of commits, with maintenance on.
 
 `python -m tests.bench.commits` shows the same to 2,000 commits, with times.
 """
@@ -10,7 +10,7 @@ import pytest
 from tests.bench.commits import Cost, measured
 
 FEW, MANY = 20, 200
-"""Ten times as many: whatever looks through the history asks for ten times as much."""
+"""Ten times as many: work that reads the history needs ten times as much."""
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["primary key", "append"])
@@ -22,7 +22,7 @@ def test_requests_and_bytes_do_not_grow_with_the_number_of_commits(keyed: bool):
     assert few.keys() == many.keys() == {"latest", "plan", "scan", "commit", "commit of a job", "maintain"}
     for what, before in few.items():
         after: Cost = many[what]
-        # Manifests gather up to thirty before they are merged, so that figures go up and down by so much.
+        # Up to thirty manifests are collected before they are merged, so figures vary by that much.
         assert after.calls <= before.calls * 2, (before, after)
         assert after.bytes_read <= before.bytes_read * 2, (before, after)
         assert after.listed <= before.listed * 2, (before, after)

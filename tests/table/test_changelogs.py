@@ -1,4 +1,4 @@
-"""Changelogs: what they say, replayed, gives the table as it is read, whatever the engine and the producer."""
+"""Changelogs: what they say, replayed, gives the table as it is read, for every engine and producer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def told(warehouse: Path, after: int, up_to: int) -> list[tuple[Any, ...]]:
 
 
 def replay(state: dict[int, tuple[Any, ...]], changes: list[tuple[Any, ...]]) -> None:
-    """Applies changes one after another; what goes must have been there as it is told."""
+    """Applies changes one after another; a removed row must have been there exactly so."""
     for kind, *row in changes:
         if kind in ("-U", "-D"):
             assert state.pop(row[0]) == tuple(row)

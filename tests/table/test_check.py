@@ -47,16 +47,16 @@ def _delete_list(history: History) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[History], Any], str, str]] = {
-    "a data file is gone": (lambda h: h.storage.delete([h.path("c.orc")]), "snapshot 3", "c.orc is missing"),
-    "an extra file is gone": (lambda h: h.storage.delete([h.path("c.orc.index")]), "snapshot 3", "index is missing"),
-    "a tag's file is gone": (lambda h: h.storage.delete([h.path("a.orc")]), "snapshot 1", "a.orc is missing"),
+    "a data file is missing": (lambda h: h.storage.delete([h.path("c.orc")]), "snapshot 3", "c.orc is missing"),
+    "an extra file is missing": (lambda h: h.storage.delete([h.path("c.orc.index")]), "snapshot 3", "index is missing"),
+    "a tag's file is missing": (lambda h: h.storage.delete([h.path("a.orc")]), "snapshot 1", "a.orc is missing"),
     "a data file is cut": (lambda h: h.storage.overwrite(h.path("c.orc"), b"0"), "snapshot 3", "has 1 bytes"),
-    "a snapshot is gone": (
+    "a snapshot is missing": (
         lambda h: h.storage.delete([h.handle.paths.snapshot(2)]),
         "snapshot 3",
         "follows snapshot 1",
     ),
-    "a list is gone": (_delete_list, "snapshot 3", "manifest-list"),
+    "a list is missing": (_delete_list, "snapshot 3", "manifest-list"),
     "a wrong total": (lambda h: _rewrite_snapshot(h, totalRecordCount=77), "snapshot 3", "says 77 records"),
     "a wrong delta": (lambda h: _rewrite_snapshot(h, deltaRecordCount=77), "snapshot 3", "77 records more"),
     "a schema that is not there": (lambda h: _describe(h, schema_id=9), "schema-9", "schema-9"),
@@ -167,9 +167,7 @@ def test_a_snapshot_that_does_not_continue_the_one_before_is_found() -> None:
 
     _rewrite_snapshot(history, baseManifestList=base, baseManifestListSize=None)
 
-    what = (
-        "does not go on from snapshot 2: its base lacks 1 of its files, such as b.orc and has 1 others, such as z.orc"
-    )
+    what = "does not continue snapshot 2: its base lacks 1 of its files, such as b.orc and has 1 others, such as z.orc"
     assert check_table(history.handle, depth=Depth.METADATA) == [Problem("snapshot 3", what)]
 
 
@@ -190,7 +188,7 @@ def test_a_manifest_list_that_hides_a_partition_is_found(tmp_path: Path) -> None
 
     found = table.verify("metadata")
 
-    what = "its files lie in 1 partitions outside the statistics in its manifest list"
+    what = "its files are in 1 partitions outside the statistics in its manifest list"
     assert Problem(handle.paths.manifest(manifest.name), what) in found.problems
 
 

@@ -83,7 +83,7 @@ def test_a_commit_has_its_user_and_properties(table: Table):
     first, second = read_snapshot(handle, 2), read_snapshot(handle, 3)
     assert (first.commit_user, first.commit_identifier, first.watermark) == ("me", 41, 100)
     assert first.extras["properties"] == {"source": "x"}
-    # A watermark never goes back, and properties are said of one commit.
+    # A watermark never decreases, and properties belong to one commit.
     assert (second.commit_identifier, second.watermark) == (42, 100)
     assert not second.extras.get("properties")
 

@@ -87,7 +87,7 @@ def test_random_writes_give_the_rows_of_a_dict(
             new = merged(engine, model.pop(row[1], None), row, kind)
             if new is not None:
                 model[row[1]] = new
-        # A small buffer makes the write place its rows in several parts.
+        # A small buffer makes the write assign its rows in several parts.
         pieces = pa.Table.from_batches([batch(*rows[:3]), *([batch(*rows[3:])] if rows[3:] else [])])
         table.write(pieces, row_kinds=kinds)
         if compacts[step] or engine == "first-row":

@@ -465,7 +465,7 @@ def test_a_bit_of_an_index_file_never_changes_the_rows(copy: Callable[[str], Pat
         file.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
         assert [problem for problem in check_table(handle_of(path)) if file.name in problem.what], place
         if place == 0:
-            # The version byte: vectors are read by their place, each with a magic number of its own.
+            # The version byte: vectors are read by their offset, each with its own magic number.
             assert sorted(map(str, read_all(path).to_pylist())) == expected
             continue
         with pytest.raises(CorruptTableError, match=f"{file.name}: deletion vector at offset"):

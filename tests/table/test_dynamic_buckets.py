@@ -1,7 +1,7 @@
 """Dynamic buckets with several writers: the rows of a dict, and every key in one bucket of its partition.
 
 A writer is interrupted between reading the index and committing: its rows come from a generator that lets other
-writers begin and end before it goes on. So the order of all steps is fixed, and every race happens on purpose.
+writers begin and end before it continues. So the order of all steps is fixed, and every race happens on purpose.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def take(table: Table, step: Step, model: Values) -> set[tuple[int, int]]:
             del model[key]
     ours = {(p, k): v for p, k, v in step.rows}
     for key, v in ours.items():
-        # Sequence numbers of writers beside each other overlap: either may be the newer one.
+        # Sequence numbers of concurrent writers overlap: either may be the newer one.
         model[key] = {v} | (model.get(key, set()) if key in meanwhile else set())
     if step.compacts:
         table.compact(full=True)

@@ -65,7 +65,7 @@ def codec_of(file: Path) -> str:
         ({"file_format": "orc", "orc_compress": "ZLIB"}, "ZLIB"),
         ({"file_format": "avro"}, "zstandard"),
         ({"file_format": "avro", "avro_codec": "null"}, "null"),
-        # Java takes snappy for whatever it does not know.
+        # Java uses snappy for a codec that it does not know.
         ({"file_format": "avro", "file_compression": "lz4"}, "snappy"),
     ],
 )

@@ -296,7 +296,7 @@ def test_rows_that_are_marked_as_deleted_stay_deleted(tmp_path: Path):
     for name in ("append_dv", "dv_parquet"):
         path = case(name).copy_to(tmp_path / name)
         column = handle_of(path).schema.row_type.names[-1]
-        # Who commits is told nothing of the vectors, which stay as they are.
+        # The committer does not know of the vectors, which stay as they are.
         options = {"file-index.bitmap.columns": column, "deletion-vectors.enabled": "false"}
         handle = load_table(str(path), EnvConfig(str(path)), options=options)
         messages = []

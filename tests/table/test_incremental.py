@@ -405,7 +405,7 @@ def test_numbers_as_texts_are_snapshots_unless_there_are_tags_of_these_names(tab
 
     for bounds in ((1, 3), ("1", "3"), (1, "3"), ("1", 3), "1,3"):
         assert keys(bounds) == [2, 3], bounds
-    # Nobody can make such tags here, but 0.9 can.
+    # Such tags cannot be made here, but 0.9 can make them.
     path = Path(table.path)
     (path / "tag").mkdir()
     shutil.copy(path / "snapshot" / "snapshot-2", path / "tag" / "tag-1")

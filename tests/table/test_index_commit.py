@@ -1,4 +1,4 @@
-"""Index files in commits: what a message brings and takes away, beside what others have done meanwhile.
+"""Index files in commits: what a message adds and removes, also if others have committed meanwhile.
 
 The index files are empty: a commit looks at their entries, and whether they are there, not into them.
 """

@@ -1,4 +1,4 @@
-"""Manifest lists that are whole, but another snapshot's, are told from those that go together, whoever wrote them."""
+"""Manifest lists that are complete, but another snapshot's, are distinguished from those that belong together, whoever wrote them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit that others overtake: how long it goes on, and how little each further try asks of the store."""
+"""A commit that loses against others: how long it is retried, and how few requests each further try needs."""
 
 from __future__ import annotations
 

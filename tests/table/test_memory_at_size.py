@@ -1,4 +1,4 @@
-"""What bounds the memory of writes of large rows; `docs/sizing.md` tells peaks, `tests.bench.memory` measures them."""
+"""What bounds the memory of writes of large rows; `docs/sizing.md` lists peaks, `tests.bench.memory` measures them."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_above_level_0_one_record_of_a_lookup_table_includes_the_older_ones(orac
         oracle.call("write", table=path, rows=[[key, 1, pads[key]] for key in keys])
     table = Subject(load_table(path, EnvConfig(path)))
 
-    assert len({file.level for file in table.files} - {0}) > 1, "the same key lies in several levels"
+    assert len({file.level for file in table.files} - {0}) > 1, "the same key is in several levels"
     assert sorted(table.rows(columns=["k", "v"])) == [
         (key, 3 if key < 2 else 2 if key < 20 else 1) for key in range(200)
     ]

@@ -1,4 +1,4 @@
-"""A named job that cannot tell whether it has been done before does nothing, and says what is in its way."""
+"""A named job that cannot know whether it was done before does nothing, and says why."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """A table of two commits, a branch, and a tag that nobody can read any more."""
+    """A table of two commits, a branch, and a tag that cannot be read any more."""
     catalog = Catalog(str(tmp_path / "lake"))
     options = {"bucket": "1", "bucket-key": "k", "file-index.bloom-filter.columns": "k"}
     table = catalog.create_table("db.t", schema=SCHEMA, partition_keys=["p"], options=options)

@@ -1,4 +1,4 @@
-"""Partition columns are what the manifest says: as of Java, whatever a data file holds of them."""
+"""Partition columns have the values of the manifest, as in Java, whatever values a data file has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMATS = ["parquet", "orc", "avro"]
 
 
 def without_day(table: Subject, message: CommitMessage) -> CommitMessage:
-    """The message with its file written again, without the partition column: as Hive does, where directories tell it."""
+    """The message with its file written again, without the partition column: as Hive does, where directories have the value."""
     [file] = message.new_files
     path = f"{bucket_path(table.handle, message.partition, message.bucket)}/{file.name}"
     storage = table.handle.env.storage

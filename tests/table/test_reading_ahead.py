@@ -92,7 +92,7 @@ def test_on_a_disk_one_is_read_after_another() -> None:
 
 
 def test_the_result_is_that_of_reading_one_after_another() -> None:
-    """Snapshots that are gone, damaged, a job's own or its parts, and an intent whose later snapshots have expired."""
+    """Snapshots that are missing, damaged, a job's own or its parts, and an intent whose later snapshots have expired."""
     seen = set()
     for seed in range(40):
         at_home, far_away = outcome(strange_history(AT_HOME, seed)), outcome(strange_history(FAR_AWAY, seed))

@@ -93,7 +93,7 @@ def test_a_compaction_leaves_every_text_as_it_was(engine: str, file_format: str,
 
     table.compact(full=True)
 
-    # Where nobody looks into them on the way to a file that has dictionaries.
+    # Where they are not decoded before they are written to a file with dictionaries.
     whole = engine == "deduplicate" and file_format == "parquet"
     assert kinds_met == ({"city", "same", "rank"} if whole else set())
     found = table.to_arrow()

@@ -1,4 +1,4 @@
-"""Row groups in which a compaction changes nothing are copied as they are, and nobody can tell from the table."""
+"""Row groups in which a compaction changes nothing are copied as bytes, which changes nothing of the table's content."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ FREE = [0, 1, 2, 3, 5, 6, 8, 9]
 
 
 def write_late(table: Table) -> Table:
-    """Two rows in files of their own, of which one lies in the fifth row group, and one in the eighth."""
+    """Two rows in their own files, with keys in the range of the fifth and of the eighth row group."""
     names = [name for name in table.to_arrow().schema.names if name != "more"]
     for key in (57, 100):
         table.write(rows_of([key]).rename_columns(names))
@@ -296,7 +296,7 @@ EXPIRY = {"record-level.expire-time": "99999 d", "record-level.time-field": "k"}
 CASES: dict[str, tuple[Callable[[Path], Table], list[int]]] = {
     "a delete record": (with_deletes, [number for number in FREE if number != 3]),
     "a NaN": (with_value("number", 42, float("nan")), []),
-    "a NaN that nobody asks for": (NAN_UNSEEN, FREE),
+    "a NaN that no filter matches": (NAN_UNSEEN, FREE),
     "a zero that is negative": (with_value("number", 42, -0.0), FREE),
     "a text without bounds": (with_value("text", 42, "é" * 4_000), [number for number in FREE if number != 3]),
     "a null": (with_value("text", 42, None), FREE),

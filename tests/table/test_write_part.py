@@ -1,4 +1,4 @@
-"""Parts of a source written beside each other: large shares of buckets at once, the rest together."""
+"""Parts of a source written at the same time: large shares of buckets at once, the rest together."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Branches as directories of schemas, snapshots and tags: making one, giving it another name, removing it.
 
 Data, manifests and indexes of all branches lie together, so a branch is made and renamed without touching them. A
-branch is there when it has a schema. While one is being made a file says so and what it is made from; what was cut
-short is made whole by the next try.
+branch is there when it has a schema. While one is being made a file says so and what it is made from; what was
+interrupted is made whole by the next try.
 
 Source: `FileSystemBranchManager` of the Java library.
 """
@@ -86,7 +86,7 @@ def schema_bytes(table: TableHandle, path: str) -> bytes:
 
 
 def is_unfinished(table: TableHandle, name: str, made_from: str) -> bool:
-    """Whether a branch of that origin is being made, or its making was cut short."""
+    """Whether a branch of that origin is being made, or its creation was interrupted."""
     try:
         return table.env.storage.read(_marker(table, name)) == made_from.encode()
     except NotFoundError:

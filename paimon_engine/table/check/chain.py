@@ -19,7 +19,7 @@ class Chain:
     """Sees the snapshots of all branches, those of a branch from old to new.
 
     A fast-forward replaces main's snapshots one after another. Where one of two is a branch's too and the other is not,
-    it is under way, or was cut short, and must be repeated: that is not damage.
+    it is under way, or was interrupted, and must be repeated: that is not damage.
     """
 
     def __init__(self, roots: Iterable[Root]) -> None:
@@ -45,7 +45,7 @@ class Chain:
         lost, foreign = sorted(item.name for item in before - taken), sorted(item.name for item in taken - before)
         parts = [f"lacks {len(lost)} of its files, such as {lost[0]}"] if lost else []
         parts += [f"has {len(foreign)} others, such as {foreign[0]}"] if foreign else []
-        return f"does not go on from snapshot {last.snapshot.id}: its base {' and '.join(parts)}"
+        return f"does not continue snapshot {last.snapshot.id}: its base {' and '.join(parts)}"
 
 
 def _commit_of(root: Root) -> tuple[int, str]:
@@ -70,4 +70,4 @@ def outside_statistics(table: TableHandle, manifest: ManifestFile, entries: Iter
     lost = sum(not may_hold_partitions(table, manifest, [partition]) for partition in partitions)
     if not lost:
         return None
-    return f"its files lie in {lost} partitions outside the statistics in its manifest list"
+    return f"its files are in {lost} partitions outside the statistics in its manifest list"

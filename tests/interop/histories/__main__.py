@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--workers", type=int, default=1, help="processes, each with a Java of its own")
     parser.add_argument("--again", type=Path, help="a program that was found earlier")
-    parser.add_argument("--no-shrink", action="store_true", help="only tell which seeds differ, and how")
+    parser.add_argument("--no-shrink", action="store_true", help="only print which seeds differ, and how")
     parser.add_argument("--most", type=int, default=20, help="differences after which it ends")
     asked = parser.parse_args()
     FOUND.mkdir(parents=True, exist_ok=True)

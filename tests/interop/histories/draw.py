@@ -16,7 +16,7 @@ CASTS = {
     "BIGINT": ["DECIMAL(20, 0)", "STRING"],
     "DECIMAL(10, 2)": ["STRING"],
 }
-"""Type changes that lose nothing, whatever way the values are read."""
+"""Type changes that lose nothing, however the values are read."""
 MIXING = ("distinct", "nested-key")
 """Options of columns whose merged elements have no defined order."""
 
@@ -80,7 +80,7 @@ class _Steps:
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
     def write(self) -> Step:
-        """Rows of a few keys; in this step or the next ones they meet again."""
+        """Rows of a few keys; this step or the next ones write the same keys again."""
         count = self.chance.choice([1, 3, 6, 12])
         once = self.draw.removes_on_delete
         rows = self._rows_that_go_once(count) if once else [self._row() for _ in range(count)]
@@ -95,8 +95,9 @@ class _Steps:
     def _may_overwrite(self) -> bool:
         once = self.draw.removes_on_delete or self.draw.adds_first
         options = self.draw.options
-        # After an overwrite keys may get other buckets than in Java 0.9. These tell where it counts whether a compaction
-        # reads a row that is alone: groups may take its values, its time may be over, or a changelog begins with it.
+        # After an overwrite keys may get other buckets than in Java 0.9. These are generated where it matters whether a
+        # compaction reads a row that is alone: groups may take its values, its time may be over, or a changelog begins
+        # with it.
         tells = any(key.endswith(".sequence-group") for key in options) or "record-level.time-field" in options
         tells |= options.get("changelog-producer") == "full-compaction"
         return not crosses_partitions(self.draw) and not once and not (tells and options["bucket"] == "-1")
@@ -123,7 +124,7 @@ class _Steps:
         return repr([row[1 + list(self.draw.columns).index(name)] for name in self.draw.primary_keys])
 
     def _added_first(self, rows: list[list[Any]]) -> list[list[Any]]:
-        """The rows, as inserts where a retract would be merged with others before it meets what it takes back."""
+        """The rows, as inserts where a retract would be merged with others before it is merged with what it retracts."""
         added, here = [], set()
         for row in rows:
             key = self._key(row)
@@ -137,7 +138,7 @@ class _Steps:
         """Rows of a table whose deletes remove rows.
 
         Java 0.9 fails when a row comes after its delete in one merge, and forgets a delete that merges with an older
-        row of its batch or of a part of the levels: so a key that went comes again after a full compaction only.
+        row of its batch or of a part of the levels: so a deleted key is only written again after a full compaction.
         """
         rows = []
         here: set[str] = set()
@@ -169,7 +170,7 @@ class _Steps:
         if full is None:
             whole = self.draw.removes_on_delete or (self.draw.adds_first and not self.draw.is_lookup)
             full = whole or self.chance.random() < 0.35
-            # Which runs a minor one takes decides when the changelog of this producer tells of a change.
+            # Which runs a minor one takes decides when the changelog of this producer has a change.
             full = full or (self.draw.options.get("changelog-producer") == "full-compaction" and not self.draw.is_told)
             # A row that comes late by its columns leaves the order of the older row above as it was: with lookups, Java
             # 0.9 then has two records of one order in two levels, reads either, and may lose the late row.
@@ -179,9 +180,10 @@ class _Steps:
             groups = any(key.endswith(".sequence-group") for key in self.draw.options)
             # Nor does it count what takes back as newer than the row above, so that two records again have one order.
             full = full or (groups and self.draw.is_lookup and (not self.draw.is_told or "-D" in self.draw.kinds))
-            # Or which deletes are gone: an older row that comes later, or a retract alone that another one meets, tells.
+            # Or which deletes were dropped: an older row that is written later, or a lone retract that is merged
+            # with another one, shows it.
             full = full or (self._may_miss_deletes and not self.draw.is_told)
-            # The choice of runs decides also which records that have expired are gone.
+            # The choice of runs also decides which expired records are removed.
             full = full or ("record-level.time-field" in self.draw.options and not self.draw.is_told)
         if full:
             self.removed.clear()

@@ -1,8 +1,9 @@
-"""Options that change on the way: what they are after each step, and whether a table is ready for another meaning.
+"""Options that change during a history: what they are after each step, and whether a table is ready for another meaning.
 
-Two options say what the levels of a table mean: with deletion vectors each key is live in one place, and with a lookup
-compaction a record above level 0 has taken in all older ones of its key. Java 0.9 changes them whatever the levels hold,
-and reads other rows then; this engine refuses what would do so. The table here says when, from what Java tells of files.
+Two options decide what the levels of a table mean: with deletion vectors each key is live in one file, and with a
+lookup compaction a record above level 0 includes all older ones of its key. Java 0.9 changes them whatever the
+levels hold, and reads other rows then; this engine refuses what would do so. The table here says when, from what Java
+tells of files.
 
 | change | ready, if |
 | --- | --- |
@@ -37,7 +38,7 @@ def producer_of(options: Mapping[str, str]) -> str:
 
 
 def is_whole(options: Mapping[str, str]) -> bool:
-    """Whether a record above level 0 has taken in all older ones of its key."""
+    """Whether a record above level 0 includes all older ones of its key."""
     return producer_of(options) == "lookup" or options.get("force-lookup") == "true"
 
 
@@ -47,7 +48,7 @@ def adds_up(options: Mapping[str, str]) -> bool:
 
 
 def only_fills_in(options: Mapping[str, str]) -> bool:
-    """Whether versions add up by values in place of nulls alone."""
+    """Whether versions only add up by values that replace nulls."""
     ordering = ("sequence-group", "aggregate-function", "partial-update.remove-record-on-delete")
     return options.get("merge-engine") == "partial-update" and not any(name.endswith(ordering) for name in options)
 

@@ -89,7 +89,7 @@ def _functions(draw: Draw) -> dict[str, str]:
 
 
 def _to_function(draw: Draw, chance: Random, functions: dict[str, str]) -> Change:
-    """Another aggregate function; where the options do not say what was merged before, it would tell."""
+    """Another aggregate function; where the options do not say what was merged before, the result would differ."""
     name = chance.choice(list(functions))
     retracts = "-D" in draw.kinds and draw.options.get(f"fields.{name}.ignore-retract") != "true"
     allowed = [one for one in (*LIKE, "sum") if not retracts or one in TAKES_BACK]
@@ -101,7 +101,7 @@ def _of_runs(draw: Draw, chance: Random) -> list[Change]:
     """What a minor compaction takes; as before, the options alone say it or they do not."""
     trigger = str(chance.randint(2, 5))
     if not draw.is_told:
-        # Java 0.9 makes no changelog of a full compaction where files lie higher than the levels of today.
+        # Java 0.9 makes no changelog of a full compaction if files are on higher levels than the options give now.
         draw.may_have_fewer_levels = LEVELS not in draw.options
         amplification = to_set("compaction.max-size-amplification-percent", chance.choice(["1", "50", "200"]))
         return [to_set(TRIGGER, trigger), *([amplification] if chance.random() < 0.5 else [])]
@@ -113,8 +113,8 @@ def _of_runs(draw: Draw, chance: Random) -> list[Change]:
 def of_modes(draw: Draw, chance: Random) -> list[Step]:
     """A change of the producer, or of deletion vectors, or of both at once; sometimes of what cannot change.
 
-    A full compaction before it makes the table ready where it would not be. Where it is left out, the sides tell whether
-    the table is ready all the same.
+    A full compaction before it makes the table ready where it would not be. Where it is left out, both engines decide
+    whether the table is ready nevertheless.
     """
     if chance.random() < 0.1:
         return [{"op": "alter", "changes": [chance.choice(_refused(draw))]}]
@@ -148,11 +148,11 @@ def _to_producer(producer: str, chance: Random) -> Change:
 
 
 def _must_be_compacted(draw: Draw, after: dict[str, str]) -> bool:
-    """Whether something is told of what lies in which level, or what comes next is drawn for a table that changed."""
+    """Whether the changelog depends on levels, or the next step is drawn for a table that changed."""
     if draw.adds_first or ("full-compaction" in (producer_of(draw.options), producer_of(after)) and not draw.is_told):
         return True
     # Java 0.9 looks above the output level only where the input has nothing above level 0: without a lookup compaction
-    # before, the row of higher order may lie there all the same, and the changelog does not tell of it.
+    # before, the row of higher order may nevertheless be there, and the changelog does not have it.
     by_columns = "sequence.field" in draw.options or draw.engine in ADDING
     return is_whole(after) and not is_whole(draw.options) and by_columns and not draw.is_told
 

@@ -34,7 +34,7 @@ class Program:
     unordered: Sequence[str] = ()
     """Columns whose elements have no defined order."""
     is_told: bool = False
-    """Whether the options alone say what a minor compaction takes, whatever sizes files have."""
+    """Whether the options alone decide what a minor compaction takes, with any sizes of files."""
     looks_back: bool = True
     """Whether rows are read at the end, by snapshot; otherwise after each step."""
     shown: Mapping[str, Any] = field(default_factory=dict)

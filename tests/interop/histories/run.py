@@ -1,4 +1,4 @@
-"""Runs a program three times, in Java, here and in turns, and tells where the three tables differ.
+"""Runs a program three times, in Java, here and in turns, and reports where the three tables differ.
 
 | what | of | read by |
 | --- | --- | --- |
@@ -122,7 +122,7 @@ class _Trial:
         return {side: self._do(side, step) for side in SIDES}
 
     def _written_with(self, side: str) -> Mapping[str, str]:
-        """Options of the table when its latest snapshot was made: back to their modes it can go at any time."""
+        """Options of the table when its latest snapshot was made: it can return to their modes at any time."""
         ids = self.snapshots[side]
         return self.options[max((step for step in range(1, len(ids)) if ids[step] > ids[step - 1]), default=0)]
 
@@ -236,7 +236,7 @@ class _Trial:
             raise Difference(f"{where}: {told}")
 
     def _plain(self, rows: Sequence[Row], names: Sequence[str], first: int = 0) -> list[Row]:
-        """Rows with the elements of unordered columns sorted; `first` is the place of the first column."""
+        """Rows with the elements of unordered columns sorted; `first` is the index of the first column."""
         places = [first + place for place, name in enumerate(names) if name in self.program.unordered]
         plain = [_numbers(row) for row in rows]
         for row in plain:
@@ -274,12 +274,12 @@ class _Trial:
         return any(map(marks, self.options))
 
     def _same_differences(self) -> None:
-        """What changed from the first step's snapshot to the last one's, as each engine tells it of each table."""
+        """What changed from the first step's snapshot to the last one's, as each engine reads it from each table."""
         if self._ever_marks:
             # Java 0.9 plans such splits without the list of their vectors, and ends with an index out of bounds.
             return
         if "partial-update.remove-record-on-delete" in self.program.options:
-            # In Java 0.9 a delete that is merged on the way, with whatever is older, leaves no record of it.
+            # In Java 0.9 a delete that is merged with anything older in between leaves no record.
             return
         last = {side: self.snapshots[side][-1] for side in SIDES}
         first = {side: self.snapshots[side][1] for side in SIDES}
@@ -399,7 +399,7 @@ def _in_java(oracle: JavaPaimon, path: Path, step: Step) -> None:
 
 
 def _positions(oracle: JavaPaimon, path: Path, step: Step) -> dict[str, list[int]]:
-    """Places of the rows that are to go, by data file."""
+    """Positions of the rows to delete, by data file."""
     found = {}
     for file in oracle.call("files", table=str(path))["files"]:
         (stored,) = path.rglob(file["file"])

@@ -1,6 +1,6 @@
 """Random tables: merge engine with its options, changelog, buckets, partitions, formats.
 
-What Java 0.9 does plainly wrong is kept out where it is drawn, each time with the reason beside it.
+What Java 0.9 does wrong is not generated; a comment gives the reason each time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Column:
     is_free: bool = False
     """Whether no option names it, so that it may be changed in any way."""
     is_far: bool = False
-    """Whether values may lie at the ends of the type."""
+    """Whether values may be at the limits of the type."""
 
     def value(self, chance: Random) -> Any:
         """A value, or null."""
@@ -90,7 +90,7 @@ class Draw:
     """Whether a key is taken back only after it was there."""
     is_told: bool = False
     may_have_fewer_levels: bool = False
-    """Whether files may lie higher than the levels that the options give."""
+    """Whether files may be on higher levels than the options give."""
 
     def maybe(self, share: float) -> bool:
         return self.chance.random() < share
@@ -104,8 +104,8 @@ class Draw:
     def compares_rows(self) -> bool:
         """Whether Java 0.9 knows equal rows.
 
-        It compares maps byte by byte, and null values leave bytes behind; what is not a number equals nothing, nor does a
-        list with a null in it. Elements that it has found in a hash table come in any order.
+        It compares maps byte by byte, and null values leave bytes behind; what is not a number equals nothing, nor does
+        a list with a null in it. Elements that it has found in a hash table come in any order.
         """
         return not any(
             column.kind.startswith("MAP")
@@ -146,7 +146,7 @@ def draw_table(chance: Random) -> Draw:
         if column.function == "sum" and column.kind.startswith("DECIMAL"):
             column.is_far &= draw.is_told
     _files(draw)
-    # Java 0.9 knows neither: it asks nothing before it changes the mode, and rewrites no file for what is deleted of it.
+    # Java 0.9 does neither: it checks nothing before it changes the mode, and rewrites no file for its deleted rows.
     draw.options["deletion-vectors.modifiable"] = "true"
     if draw.is_told:
         draw.options["compaction.delete-ratio-threshold"] = "1"
@@ -176,7 +176,7 @@ def _draw_keys(draw: Draw) -> None:
     if draw.maybe(0.15):
         draw.columns["k2"] = Column(chance.choice(["STRING NOT NULL", "INT NOT NULL"]))
         draw.primary_keys.append("k2")
-    # The reference looks for the places of keys in what a read shows, which level 0 of `first-row` does not belong to.
+    # The reference finds the locations of keys by a read, which level 0 of `first-row` does not belong to.
     mode = chance.choices(["fixed", "dynamic", "cross"], [8, 2, draw.engine != "first-row"])[0]
     draw.options["bucket"] = str(chance.choice([1, 1, 1, 2])) if mode == "fixed" else "-1"
     if mode == "dynamic":
@@ -210,7 +210,7 @@ def _deduplicate(draw: Draw) -> None:
     _values(draw)
     _sequence(draw, 0.4)
     if draw.maybe(0.25) and not crosses_partitions(draw):
-        # A key that moves leaves its row behind, and is in two places then.
+        # A key that moves leaves its old row, and is in two partitions then.
         _ignore_deletes(draw)
     _kind_column(draw)
     _record_expiry(draw)
@@ -257,7 +257,7 @@ def _function(draw: Draw, name: str, *, retracts: bool) -> None:
     draw.options[f"fields.{name}.aggregate-function"] = function
     if function == "listagg" and draw.maybe(0.5):
         draw.options[f"fields.{name}.list-agg-delimiter"] = chance.choice([";", "", "--"])
-    # Where elements may stand several times, Java 0.9 cannot compare those that have parts, and fails at taking them back.
+    # If elements may be repeated, Java 0.9 cannot compare nested ones, and fails to retract them.
     if function == "collect" and (draw.maybe(0.5) or (retracts and kind in (values.LINES, values.ARRAYS_OF_ARRAYS))):
         draw.options[f"fields.{name}.distinct"] = "true"
     if function == "nested_update" and draw.maybe(0.7):
@@ -301,14 +301,14 @@ def _partial_update(draw: Draw) -> None:
         draw.options[draw.chance.choice(["ignore-delete", "partial-update.ignore-delete"])] = "true"
         draw.ignores_deletes = True
         if crosses_partitions(draw):
-            # In Java 0.9 a delete that is ignored gives its key a partition all the same, for the rest of the batch.
+            # In Java 0.9 a delete that is ignored nevertheless gives its key a partition, for the rest of the batch.
             draw.kinds = ("+I", "+U")
     elif way == "adds":
         draw.kinds = ("+I", "+U")
     elif way == "remove":
         draw.options["partial-update.remove-record-on-delete"] = "true"
         draw.removes_on_delete = True
-        # Keys go, and there must always be others.
+        # Keys are deleted, and there must always be others.
         draw.columns["k"] = Column("INT NOT NULL")
         draw.kinds = ("+I", "+I", "+U", "-U", "-D")
     else:
@@ -344,8 +344,8 @@ def _groups(draw: Draw) -> None:
     if draw.maybe(0.3):
         _function(draw, "c", retracts=retracts)
     if not retracts and draw.maybe(0.3):
-        # Others tell in Java 0.9, where the function by default holds for the columns that order a group, too, and takes
-        # them back.
+        # Others give other results in Java 0.9, where the default function also applies to the columns that order a
+        # group, and retracts them.
         draw.options["fields.default-aggregate-function"] = "last_value"
 
 
@@ -388,7 +388,7 @@ def may_mark(draw: Draw, producer: str) -> bool:
         return draw.options["bucket"] == "-1"
     if draw.engine == "first-row" or producer == "full-compaction" or draw.removes_on_delete:
         return False
-    # As with `first-row`, the reference does not find keys that lie in level 0.
+    # As with `first-row`, the reference does not find keys in level 0.
     return not crosses_partitions(draw) and "record-level.time-field" not in draw.options
 
 
@@ -408,7 +408,7 @@ def _levels(draw: Draw) -> None:
     way = draw.chance.choice(["none", "all", "sizes"])
     if way == "none":
         draw.options["num-sorted-run.compaction-trigger"] = "60"
-        # Level 0 of a lookup table goes up alone, however small the run above it is.
+        # Level 0 of a lookup table is compacted alone, however small the run above it is.
         draw.options["compaction.size-ratio"] = "-100"
         # As many levels as elsewhere, so that formats by level have some.
         draw.options["num-levels"] = str(draw.chance.choice([3, 5, 6]))
