@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -29,13 +30,31 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
+@dataclass(slots=True)
+class Phases:
+    """Seconds on the clock by phase of an action, such as `plan`, `merge` and `commit`, in the order they began."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Adds the time of the block to a phase."""
+        begun = time.monotonic()
+        self.seconds.setdefault(name, 0.0)
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.monotonic() - begun
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What an action works with, beside its spec.
 
     `commit_user` is the name under which it commits: with one the action is done once, however often it is called;
     without, each call is an action of its own. `earlier_user` is the name of a job whose work it does again on purpose.
-    `looked_up` is set by `action_once`. `is_new` says that the job has just created the table.
+    `looked_up` is set by `action_once`. `is_new` says that the job has just created the table. `phases` takes down
+    where the time goes.
     """
 
     table: TableHandle
@@ -45,6 +64,7 @@ class Context:
     earlier_user: str | None = None
     looked_up: JobCommit | None = None
     is_new: bool = False
+    phases: Phases = field(default_factory=Phases)
 
     @property
     def job(self) -> JobCommit:
@@ -55,7 +75,8 @@ class Context:
     def run_tasks(self, stage: str, run: Callable[[Env, T], V], tasks: Sequence[T]) -> list[Done[V] | Failed]:
         """Runs tasks on the executor and reports the progress of the stage; the outcomes, in the order of the tasks."""
         listener = counting(self.on_progress, stage, len(tasks))
-        return self.executor.map(run, tasks, config=self.table.config, on_done=listener) if tasks else []
+        with self.phases(stage):
+            return self.executor.map(run, tasks, config=self.table.config, on_done=listener) if tasks else []
 
 
 def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:

@@ -209,7 +209,7 @@ class JobResult:
     """What a job did.
 
     `details` is the action's own result, as plain JSON values. `seconds` is the time of the action itself,
-    `startup_seconds` the time before it until Spark was ready.
+    `startup_seconds` the time before it until Spark was ready; `phases` says which of its parts took how many seconds.
     """
 
     status: str
@@ -220,6 +220,7 @@ class JobResult:
     details: Mapping[str, Any]
     startup_seconds: float = 0.0
     version: int = JOB_VERSION
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -366,6 +367,7 @@ def run(
         snapshot_id=details.get("snapshot_id"),
         seconds=time.monotonic() - begun,
         details=details,
+        phases={name: round(seconds, 3) for name, seconds in context.phases.seconds.items()},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +24,10 @@ def counting(on_progress: OnProgress | None, stage: str, total: int) -> Callable
         return None
     on_progress(Progress(stage, 0, total))
     return lambda done: on_progress(Progress(stage, done, total))
+
+
+def in_round(on_progress: OnProgress | None, number: int) -> OnProgress | None:
+    """A listener that is told of which round a stage is, for actions that do their work in several."""
+    if on_progress is None:
+        return None
+    return lambda progress: on_progress(replace(progress, stage=f"{progress.stage}, round {number}"))

@@ -66,6 +66,8 @@ def _text(name: str, value: Any) -> str:
             text = f"{value:,}"
         case float():
             text = f"{value:,.1f}"
+        case dict() if name == "levels":
+            text = " ".join(f"L{level}×{count}" for level, count in value.items())
         case list() | tuple() | dict() if not value:
             text = ""
         case list() | tuple() if len(value) <= _TEXTS_MAX and all(isinstance(item, str | int) for item in value):

@@ -28,6 +28,8 @@ GRACE_S: Final = 20.0
 """Time for a process to delete the files that it has not committed, before it is killed."""
 
 _POLL_S: Final = 0.5
+_NOISE: Final = frozenset({"WARNING: Using incubator modules: jdk.incubator.vector"})
+"""Spark's launcher asks each JVM for this module, and a JVM has no option that keeps it from saying so."""
 _TAIL_LINES: Final = 20
 _ERROR: Final = "error: "
 _CALLED_WRONGLY: Final = 2
@@ -178,8 +180,8 @@ def _follow(process: subprocess.Popen[bytes], watch: Watch) -> list[str]:
 
 
 def _log_line(line: str, tail: list[str]) -> None:
-    """Logs one line and keeps it among the last."""
-    if line:
+    """Logs one line and keeps it among the last; but for what says nothing to anybody."""
+    if line and line not in _NOISE:
         logger.info("%s", line)
         tail.append(line)
         del tail[:-_TAIL_LINES]

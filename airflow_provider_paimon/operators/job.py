@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
@@ -20,7 +21,10 @@ from airflow_provider_paimon.launchers import HOPELESS, Launcher, SubmitSettings
 from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
 from airflow_provider_paimon.rendered import flag, structure, templates, text
+from airflow_provider_paimon.summary import log_line
 from paimon_engine.errors import PaimonError
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
 
@@ -192,12 +196,13 @@ class PaimonJobOperator(BaseOperator):
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         job, self._running = self._placed(hook, job, secrets)
         self._result = result = self._running.launch(job, secrets)
-        self.log.info("%s %s: %s, snapshot %s", result.action, result.table, result.status, result.snapshot_id)
+        returned = xcom_of(result)
+        logger.info("%s", log_line(returned))
         for warning in result.details.get("warnings", ()):
             self.log.warning("%s", warning)
         told = describe_outlets(self.outlets, context, result, is_told=self._is_told)  # type: ignore[has-type]
         self.outlets = told
-        return xcom_of(result)
+        return returned
 
     def get_openlineage_facets_on_start(self) -> Any:
         """What the task is going to read and write, for OpenLineage."""

@@ -81,7 +81,8 @@ def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
     work = work_begins(table, snapshot)
     statistics = _statistics(context, table, snapshot, _columns(table, spec))
     name = write_statistics(table, statistics)
-    outcome = _commit_or_clean(table, replace(context.job.request(), statistics=name, begun=work), name)
+    with context.phases("commit"):
+        outcome = _commit_or_clean(table, replace(context.job.request(), statistics=name, begun=work), name)
     if outcome.by_other_attempt:
         delete_unneeded(table.env.storage, [table.paths.statistics(name)])
         return AnalyzeResult(outcome.status, outcome.snapshot.id)

@@ -32,6 +32,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.progress import in_round
 from paimon_engine.specs import DryRun, Duration, Name, Size, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible
@@ -204,19 +205,22 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
     if job.parts:
         run.done = _done_before(table, job.user)
     _choose_idle(run)
-    tasks = read_at_latest(table, partial(_plan, run, None))
+    with context.phases("plan"):
+        tasks = read_at_latest(table, partial(_plan, run, None))
     while tasks:
         taken = _next_round(run, tasks)
         if not taken.chosen or spec.dry_run:
             tasks = list(taken.later)
             continue
         begun = work_begins(table, run.seen)
-        messages = _rewrite(context, run, taken.chosen)
+        listener = in_round(context.on_progress, run.rounds)
+        messages = _rewrite(replace(context, on_progress=listener), run, taken.chosen)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
         part = identifier_of(Maker.CLUSTER, job.parts + run.rounds)
         identifier = part if taken.later or run.first_failure is not None else job.identifier
         request = replace(job.request(messages), commit_identifier=identifier, begun=begun)
-        again = _commit(run, request, part)
+        with context.phases("commit"):
+            again = _commit(run, request, part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | again
         tasks = read_at_latest(table, partial(_plan, run, frozenset(waiting))) if waiting else []
     if run.snapshot_id is None:
@@ -397,7 +401,7 @@ def _rewrite_together(context: Context, run: _ClusteringState, tasks: Sequence[C
     source = RowsWithCurvePosition(plain, run.columns, tuple(units))
     rows: TaskRows[FilesTask] = TaskRows(source, reads)
     writing = RangeWriting(plain, tuple(units), run.spec.task_memory_bytes or TASK_MEMORY_BYTES)
-    with interruptible(run.table, lambda written: [written[1]]):
+    with context.phases("sort"), interruptible(run.table, lambda written: [written[1]]):
         outcomes = context.executor.shuffle(rows, split=ByGroup(range_of), run=writing, config=run.table.config)
     failures = [outcome.error() for outcome in outcomes if isinstance(outcome, Failed)]
     done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]

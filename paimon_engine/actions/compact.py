@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
 
 from paimon_engine.action import Context, Result, action_once
@@ -19,9 +20,11 @@ from paimon_engine.lsm.budget import Budget
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.options import POSTPONED_BUCKET
+from paimon_engine.progress import in_round
 from paimon_engine.specs import Amount, Count, DryRun, Duration, Index, Size, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.commit_parts import commit_parts
@@ -89,7 +92,7 @@ class CompactResult(Result):
     Totals are of `buckets`, all that `where` chose; a dry run changes none. `failed` holds errors of single buckets.
     `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done. `buckets_left`
     counts the buckets that the budget did not allow: another run finds work. Read amplification, as in `buckets`, is
-    here the mean over all bytes.
+    here the mean over all bytes. `levels` are numbers of files by level.
     """
 
     status: str
@@ -109,6 +112,8 @@ class CompactResult(Result):
     rounds: int = 0
     read_amplification_before: float = 0.0
     read_amplification_after: float = 0.0
+    levels_before: Mapping[str, int] = field(default_factory=dict)
+    levels_after: Mapping[str, int] = field(default_factory=dict)
 
 
 @action_once(CommitKind.COMPACT, Maker.JOB, CompactResult)
@@ -123,7 +128,8 @@ def compact(context: Context, spec: Compact) -> CompactResult:
     check_writable(table.options)
     goal = _goal(table, selection, spec)
     distributed = Distributed(None) if spec.dry_run else _distribute(context, table, selection)
-    plan = plan_compaction(table, goal)
+    with context.phases("plan"):
+        plan = plan_compaction(table, goal)
     progress.planned(plan)
     if spec.dry_run:
         _expect_rounds(context, plan, progress)
@@ -182,7 +188,8 @@ def _distribute(context: Context, table: TableHandle, selection: BucketSelection
         return done
     for _ in range(_DISTRIBUTIONS_MAX):
         table, snapshot = latest_with_schema(table)
-        more = distribute_postponed(table, selected_entries(table, snapshot, selection), context.executor)
+        with context.phases("distribute"):
+            more = distribute_postponed(table, selected_entries(table, snapshot, selection), context.executor)
         done = Distributed(more.snapshot_id or done.snapshot_id, done.rows + more.rows, done.conflicts + more.conflicts)
         if not more.conflicts:
             break
@@ -206,9 +213,12 @@ def _run_rounds(context: Context, plan: CompactionPlan, progress: CompactionProg
         if not taken.chosen:
             break
         begun = work_begins(plan.table, plan.snapshot)
-        tasks = split_tasks(plan, taken.chosen, context.executor)
+        with context.phases("plan"):
+            tasks = split_tasks(plan, taken.chosen, context.executor)
         progress.split(tasks)
-        outcome = carry_out(plan, tasks, context.executor, on_progress=context.on_progress)
+        listener = in_round(context.on_progress, progress.rounds)
+        with context.phases("merge"):
+            outcome = carry_out(plan, tasks, context.executor, on_progress=listener)
         outdated = progress.rewritten(outcome)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
         part = identifier_of(Maker.JOB, job.parts + progress.rounds)
@@ -217,12 +227,14 @@ def _run_rounds(context: Context, plan: CompactionPlan, progress: CompactionProg
         if outcome.messages:
             identifier = part if is_part else job.identifier
             asked = replace(job.request(outcome.messages), commit_identifier=identifier, begun=begun)
-            conflicting = progress.committed(commit_parts(plan.table, asked, part))
+            with context.phases("commit"):
+                conflicting = progress.committed(commit_parts(plan.table, asked, part))
         waiting = {(task.partition, task.bucket) for task in taken.later}
         waiting |= progress.changed_by_others(outdated | conflicting)
         if not waiting:
             break
-        plan = plan_compaction(plan.table, plan.goal, only=waiting)
+        with context.phases("plan"):
+            plan = plan_compaction(plan.table, plan.goal, only=waiting)
         progress.planned(plan)
     return plan
 
@@ -251,4 +263,12 @@ def _result(status: str, table: TableHandle, progress: CompactionProgress, distr
         rounds=progress.rounds,
         read_amplification_before=before_sum / max(1, bytes_before),
         read_amplification_after=after_sum / max(1, bytes_before),
+        levels_before=_by_level(file for bucket in progress.buckets.values() for file in bucket.before),
+        levels_after=_by_level(after),
     )
+
+
+def _by_level(files: Iterable[DataFile]) -> dict[str, int]:
+    """Numbers of files by level, as JSON has names."""
+    counted = Counter(file.level for file in files)
+    return {str(level): counted[level] for level in sorted(counted)}

@@ -100,7 +100,8 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
     where = parse_where(spec.where)
     conflicts = 0
     for _ in range(ROUNDS_MAX):
-        tasks, work = read_at_latest(table, partial(_plan, table, where))
+        with context.phases("plan"):
+            tasks, work = read_at_latest(table, partial(_plan, table, where))
         marked = _mark_all(context, tasks)
         if not marked:
             return DeleteRowsResult("noop", None, conflicts=conflicts)
@@ -113,7 +114,7 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
             for message in messages
         }
         request = replace(context.job.request(messages), needed_files=needed, begun=work)
-        with uncommitted(table, messages):
+        with uncommitted(table, messages), context.phases("commit"):
             outcome = commit(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
             rows, files = sum(item.rows for item in marked), sum(item.files for item in marked)

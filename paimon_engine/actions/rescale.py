@@ -80,7 +80,8 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
         work = work_begins(table, snapshot)
         written = _write(context, tasks)
         request = replace(context.job.request([*removals, *written]), replaces_all=True, begun=work)
-        outcome = _commit(table, request, written)
+        with context.phases("commit"):
+            outcome = _commit(table, request, written)
         status, snapshot_id = outcome.status, outcome.snapshot.id
         if outcome.by_other_attempt:
             return RescaleResult(status, snapshot_id, buckets)

@@ -17,6 +17,7 @@ from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import parse_where
+from paimon_engine.progress import in_round
 from paimon_engine.specs import DryRun, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.commit_parts import Parts, commit_parts
@@ -97,15 +98,18 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
     run = _IndexRewriteState()
     only: frozenset[Bucket] | None = None
     for number in range(1, ROUNDS_MAX + 1):
-        stale = read_at_latest(table, partial(_plan, table, spec, run, only))
+        with context.phases("plan"):
+            stale = read_at_latest(table, partial(_plan, table, spec, run, only))
         if spec.dry_run or not stale:
             break
         begun_work = work_begins(table, run.seen)
-        messages, work = _reindex(context, stale, run)
+        listener = in_round(context.on_progress, number)
+        messages, work = _reindex(replace(context, on_progress=listener), stale, run)
         part = identifier_of(Maker.REWRITE_FILE_INDEX, job.parts + number)
         identifier = part if run.failed else job.identifier
         request = replace(job.request(messages), commit_identifier=identifier, begun=begun_work)
-        parts = commit_parts(table, request, part)
+        with context.phases("commit"):
+            parts = commit_parts(table, request, part)
         if parts.done is not None and run.snapshot_id is None:
             return RewriteFileIndexResult("already_done", parts.done.id)
         only = _note(run, parts, work)

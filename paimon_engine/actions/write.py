@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Phases, Result, action
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
@@ -182,14 +182,16 @@ def write(context: Context, spec: Write) -> WriteResult:
     )
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        tasks = plan_files(table, state, spec.source, spec.format, spec.row_kind_column)
+        with context.phases("plan"):
+            tasks = plan_files(table, state, spec.source, spec.format, spec.row_kind_column)
         if len(tasks) > 1 and table.schema.bucket_mode in KEYS_CHOOSE:
             kind_column = None if table.options.rowkind_field else VALUE_KIND
-            return _write_by_key(table, state, TaskRows(read_rows, tasks), executor, kind_column)
+            with context.phases("write"):
+                return _write_by_key(table, state, TaskRows(read_rows, tasks), executor, kind_column)
         outcomes = context.run_tasks("write", write_files, tasks)
         return _all_messages(table, outcomes)
 
-    return _write(table, produce, spec.overwrite, name or CommitAttributes())
+    return _write(table, produce, spec.overwrite, name or CommitAttributes(), phases=context.phases)
 
 
 def planned_bytes(table: TableHandle, spec: Write) -> int:
@@ -271,6 +273,7 @@ def _write(
     name: CommitAttributes,
     *,
     by_partition: bool = False,
+    phases: Phases | None = None,
 ) -> WriteResult:
     """Writes and commits what `produce` makes; where others changed what it placed rows by, it is asked again.
 
@@ -304,7 +307,8 @@ def _write(
             read=state.read,
             begun=work,
         )
-        outcome = _commit_or_clean(table, request, keeps_conflicting=not patience.is_over(tries))
+        with (phases or Phases())("commit"):
+            outcome = _commit_or_clean(table, request, keeps_conflicting=not patience.is_over(tries))
         if isinstance(outcome, Committed):
             stays = warn_of_earlier_commits(table, name.earlier_user, kind, name.identifier)
             return replace(_result(outcome, messages, time.monotonic() - begun), warnings=stays)

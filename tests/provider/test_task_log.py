@@ -1,0 +1,77 @@
+"""What the log of a task says of its job: progress with its round, and one line at the end."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from airflow_provider_paimon.summary import log_line
+from paimon_engine import Catalog
+from tests.provider.conftest import TABLE
+
+
+def said_by(operator: Any, context: dict, caplog: pytest.LogCaptureFixture) -> list[str]:
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    operator.execute(context)
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_compaction_says_what_changed_and_where_the_time_went(
+    catalog: Catalog, warehouse: str, context: dict, caplog: pytest.LogCaptureFixture
+):
+    said = said_by(PaimonCompactOperator(task_id="t", table=TABLE, warehouse=warehouse, full=True), context, caplog)
+
+    assert re.fullmatch(
+        r"compact air\.flights: committed, snapshot 4; files 3 → 1, bytes \d\.\d KiB → \d\.\d KiB, buckets 1, rounds 1; "
+        r"rows 3 as before; levels L0×3 → L5×1; \d+\.\d s: plan \d+\.\d s, merge \d+\.\d s, commit \d+\.\d s",
+        said[-1],
+    )
+    assert "compact, round 1: 1 of 1" in said
+
+
+def test_progress_names_its_round(catalog: Catalog, warehouse: str, context: dict, caplog: pytest.LogCaptureFixture):
+    wide = catalog.create_table(
+        "air.wide", schema={"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": 3, "write-only": True}
+    )
+    for _ in range(2):
+        wide.write(pa.table({"id": list(range(100))}))
+    operator = PaimonCompactOperator(task_id="t", table="air.wide", warehouse=warehouse, full=True, round_bytes=1)
+
+    said = said_by(operator, context, caplog)
+
+    assert [line for line in said if line.endswith(": 1 of 1")] == [f"compact, round {n}: 1 of 1" for n in (1, 2, 3)]
+    assert "rounds 3" in said[-1]
+
+
+def test_other_jobs_have_such_a_line(
+    catalog: Catalog, warehouse: str, source: str, context: dict, caplog: pytest.LogCaptureFixture
+):
+    here = {"task_id": "t", "table": TABLE, "warehouse": warehouse}
+
+    written = said_by(PaimonWriteOperator(source=source, **here), context, caplog)[-1]
+    tagged = said_by(PaimonCreateTagOperator(tag="x", **here), context, caplog)[-1]
+
+    times = r"\d+\.\d s: plan \d+\.\d s, write \d+\.\d s, commit \d+\.\d s"
+    assert re.fullmatch(rf"write air\.flights: committed, snapshot 4; rows 2, .*; {times}", written)
+    assert re.fullmatch(r"create_tag air\.flights: created, snapshot 4, tag x.*; \d+\.\d s", tagged)
+
+
+def test_the_start_of_spark_is_told_apart():
+    result = {
+        "action": "compact",
+        "table": "t",
+        "status": "noop",
+        "details": {},
+        "seconds": 2.0,
+        "startup_seconds": 7.5,
+    }
+
+    assert log_line(result) == "compact t: noop; 2.0 s, after 7.5 s for the start of Spark"
