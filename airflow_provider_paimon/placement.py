@@ -115,6 +115,9 @@ def place(
     """
     if launcher not in PLACES:
         raise InvalidArgumentError(f"launcher={launcher!r}; choose one of {', '.join(PLACES)}")
+    with environment(secrets):
+        # A mistake that can be found now should not cost the start of Spark.
+        engine.check_job(job)
     placement = _chosen(job, secrets, wanted, launcher, spark_conn_id)
     logger.info("%s", placement.why)
     return placement

@@ -54,8 +54,8 @@ with DAG(
 
     @task
     def report(done: dict[str, Any]) -> int:
-        """What comes after the load. A run ends as its last tasks do: without this one, an abort would make it green."""
-        return PaimonCommitHook(**LAKE).table(TABLE).to_arrow(columns=[], snapshot=done["snapshot_id"]).num_rows
+        """What comes after the load. A run ends as its last tasks do: without this one, an abort made it green."""
+        return PaimonCommitHook(**LAKE).table(TABLE).to_arrow(snapshot=done["snapshot_id"]).num_rows
 
     prepared = prepare.expand(path=files())
     committed = commit(prepared)

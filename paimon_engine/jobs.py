@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, date
 from decimal import Decimal
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from paimon_engine.action import Context
 from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
 from paimon_engine.actions.create_table import CreateTable, draft_of
-from paimon_engine.actions.write import Write
-from paimon_engine.env import EnvConfig, secret_values
+from paimon_engine.actions.write import Write, write_is_done
+from paimon_engine.env import Env, EnvConfig, secret_values
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, hide
 from paimon_engine.executor import Executor, LocalExecutor, arrow_threads
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -37,11 +37,12 @@ from paimon_engine.secrecy import (
     shows_storage_option,
     shows_table_option,
 )
-from paimon_engine.specs import Edge, Spec, check_fields, decode
+from paimon_engine.specs import Edge, Spec, Texts, check_fields, decode
 from paimon_engine.specs.schema import schema_of
+from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.state.handle import TableHandle, load_table
-from paimon_engine.table.state.warehouse import TableDraft, create_table, table_path
-from paimon_engine.table.write.source_files import source_bytes, source_schema
+from paimon_engine.table.state.warehouse import TableDraft, check_engine_can, create_table, table_path
+from paimon_engine.table.write.source_files import check_first_rows, source_bytes, source_schema
 from paimon_engine.units import MIB, size_text
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "StorageRef",
     "TableRef",
     "action_type",
+    "check_job",
     "decode",
     "job_schema",
     "name_of",
@@ -131,7 +133,7 @@ class NewTable(Spec):
     partition_keys: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
-    columns: Mapping[str, str] | None = None
+    columns: Annotated[Texts | None, "columns with their types"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +392,30 @@ def planned_bytes(job: Job) -> int | None:
         if job.create is None or not isinstance(job.action, Write):
             raise
     return source_bytes(job.action.source, EnvConfig("", job.storage.options, job.storage.secrets))
+
+
+def check_job(job: Job) -> None:
+    """Looks for what would make the job fail before anything is started for it; reads little and writes nothing.
+
+    Of a write: that its source is there, that a table which is missing can be created, and that the first file fits.
+
+    Raises: PaimonError of all kinds, as `run` before it works.
+    """
+    write = job.action
+    if not isinstance(write, Write):
+        return
+    store = EnvConfig("", job.storage.options, job.storage.secrets)
+    try:
+        table, _ = _open_table(replace(job, create=None))
+        if write_is_done(table, write, job.commit_user):
+            return  # its files may be gone by now
+        schema = table.schema
+    except NotFoundError:
+        if job.create is None:
+            raise
+        schema = _draft_of_source(job.create, write, store).first_schema(Env(MemoryStorage()))
+        check_engine_can(schema)
+    check_first_rows(schema, write.source, write.format, write.row_kind_column, store)
 
 
 def _open_table(job: Job) -> tuple[TableHandle, bool]:

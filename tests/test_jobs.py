@@ -238,7 +238,7 @@ def test_csv_is_read_in_the_types_of_the_table(lake: Lake):
     lake.run(Write(str(path), format="csv"), "run-2")
 
     assert lake.rows()[:2] == [(1, "1"), (2, "02")]
-    with pytest.raises(InvalidArgumentError, match="'parquet' or 'csv'"):
+    with pytest.raises(InvalidArgumentError, match="'parquet' or 'orc' or 'avro' or 'csv' or 'json'"):
         lake.run(Write(str(path), format="xls"), "run-3")
 
 

@@ -53,7 +53,7 @@ _ORDERS: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Write(Spec):
-    """Write the rows of files, in the order given: `parquet` or `csv`, paths or wildcards.
+    """Write the rows of files, in the order given: paths or wildcards; `json` has one object a line.
 
     `overwrite` replaces instead of adding: `{}` the partitions that rows come for (the whole table where it has none),
     `{"column": value}` the partitions with that value. `row_kind_column` names a column with `+I -U +U -D`.
@@ -61,7 +61,7 @@ class Write(Spec):
     """
 
     source: Annotated[Address | Sequence[Address], "path or glob of the files, or a list of them"]
-    format: Annotated[Literal["parquet", "csv"], "their format"] = "parquet"
+    format: Annotated[Literal["parquet", "orc", "avro", "csv", "json"], "their format"] = "parquet"
     overwrite: Annotated[PartitionValues | None, "replace these partitions; with {} those that rows come for"] = None
     row_kind_column: Annotated[Name | None, "column that says +I, -U, +U or -D of each row"] = None
     watermark: Annotated[
@@ -203,6 +203,12 @@ def planned_bytes(table: TableHandle, spec: Write) -> int:
     if table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
         size_bytes += sum(entry.file.size_bytes for entry in live_entries(table, latest_snapshot(table)))
     return size_bytes
+
+
+def write_is_done(table: TableHandle, spec: Write, commit_user: str) -> bool:
+    """Whether an attempt under that name has committed the write already."""
+    kind = CommitKind.APPEND if spec.overwrite is None else CommitKind.OVERWRITE
+    return look_up_commit(table, commit_user, kind, BATCH_COMMIT_IDENTIFIER).done is not None
 
 
 def _write_by_key(

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pcsv
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import REMEDY, CorruptTableError, InvalidArgumentError, NotFoundError
-from paimon_engine.format import parquet
-from paimon_engine.meta.schema import VALUE_KIND
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.storage import Storage
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.write.row_input import RowInput
+from paimon_engine.table.write.source_formats import naming_source, source_format
 from paimon_engine.table.write.writer import WriteState, write_batches
 from paimon_engine.types import to_arrow_schema
 
@@ -61,14 +60,13 @@ def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
 
 
 def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:
-    with task.source.build().storage.open(path) as stream:
-        if task.format == "parquet":
-            with _naming_source(path):
-                yield from parquet.read_batches(stream, parquet.stored_schema(stream, path), path=path)
-            return
-        types = {field.name: field.type for field in to_arrow_schema(table.schema.row_type)}
-        convert = pcsv.ConvertOptions(column_types=types, strings_can_be_null=True)
-        yield from pcsv.open_csv(stream, convert_options=convert)
+    types = _types_of(table.schema)
+    with task.source.build().storage.open(path) as stream, naming_source(path):
+        yield from source_format(task.format).batches(stream, path, types)
+
+
+def _types_of(schema: TableSchema) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in to_arrow_schema(schema.row_type)}
 
 
 def plan_files(
@@ -78,11 +76,8 @@ def plan_files(
 
     Raises: NotFoundError if no file matches; InvalidArgumentError for an unknown format, or a file of another one.
     """
-    if file_format not in ("parquet", "csv"):
-        raise InvalidArgumentError(f"source format {file_format!r}; use 'parquet' or 'csv'")
-    sources = [source] if isinstance(source, str) else list(source)
-    if not sources:
-        raise InvalidArgumentError("a write needs at least one source file")
+    count = source_format(file_format).rows
+    sources = _listed(source)
     config = EnvConfig(sources[0], table.config.options, table.config.secrets)
     storage = config.build().storage
     files = [info for source in sources for info in _expand(storage, source)]
@@ -92,11 +87,12 @@ def plan_files(
     for info in files:
         group.append(info.path)
         group_bytes += info.size_bytes
-        if file_format == "parquet":
-            with storage.open(info.path) as stream, _naming_source(info.path):
-                group_rows += parquet.footer(stream, info.path).num_rows
-        # The rows of a CSV file are not known before it is read, so one task takes all.
-        if file_format == "parquet" and group_bytes >= TASK_BYTES:
+        # Where rows are not known before they are read, one task takes all.
+        if count is None:
+            continue
+        with storage.open(info.path) as stream, naming_source(info.path):
+            group_rows += count(stream, info.path)
+        if group_bytes >= TASK_BYTES:
             shifted = replace(state, sequence_offset=rows_before)
             tasks.append(WriteTask(shifted, tuple(group), file_format, kind_column, config))
             rows_before += group_rows
@@ -107,14 +103,20 @@ def plan_files(
     return tasks
 
 
+def _listed(source: str | Sequence[str]) -> list[str]:
+    """The sources as a list. Raises: InvalidArgumentError if there is none."""
+    sources = [source] if isinstance(source, str) else list(source)
+    if not sources:
+        raise InvalidArgumentError("a write needs at least one source file")
+    return sources
+
+
 def source_bytes(source: str | Sequence[str], config: EnvConfig) -> int:
     """Bytes of the files of some paths or wildcards, as they are listed; `config` has the options of their store.
 
     Raises: NotFoundError if no file matches; InvalidArgumentError if none is named.
     """
-    sources = [source] if isinstance(source, str) else list(source)
-    if not sources:
-        raise InvalidArgumentError("a write needs at least one source file")
+    sources = _listed(source)
     storage = EnvConfig(sources[0], config.options, config.secrets).build().storage
     return sum(info.size_bytes for item in sources for info in _expand(storage, item))
 
@@ -140,22 +142,44 @@ def _expand(storage: Any, source: str) -> list[Any]:
 def source_schema(source: str | Sequence[str], file_format: str, config: EnvConfig) -> pa.Schema:
     """Arrow schema of the first source file, for creating a table from it.
 
-    Raises: NotFoundError; InvalidArgumentError for CSV, whose columns have no types.
+    Raises: NotFoundError; InvalidArgumentError for formats whose columns have no types.
     """
-    if file_format != "parquet":
-        raise InvalidArgumentError("a table can be created from a Parquet source only; give its columns otherwise")
-    first = source if isinstance(source, str) else source[0]
+    read = source_format(file_format).schema
+    if read is None:
+        raise InvalidArgumentError(
+            f"columns of a {file_format.upper()} file have no types, so that no table can be created from it; give the "
+            "table's columns with their types, as in columns={'id': 'BIGINT', 'name': 'STRING'}"
+        )
+    storage, path = _first_file(source, config)
+    with storage.open(path) as stream, naming_source(path):
+        return read(stream, path)
+
+
+def check_first_rows(
+    schema: TableSchema, source: str | Sequence[str], file_format: str, kind_column: str | None, config: EnvConfig
+) -> None:
+    """Whether the first source file fits a table of that schema: its columns, and its first rows where these tell more.
+
+    Raises: NotFoundError if no file matches; InvalidArgumentError naming the file and the column that does not fit.
+    """
+    form = source_format(file_format)
+    storage, path = _first_file(source, config)
+    with storage.open(path) as stream, naming_source(path):
+        if form.schema is not None:
+            first = pa.RecordBatch.from_pylist([], form.schema(stream, path))
+        else:
+            found = next(form.batches(stream, path, _types_of(schema)), None)
+            if found is None:
+                return
+            first = found
+        try:
+            RowInput(schema, kind_column).read(first)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"source {path}: {error}") from error
+
+
+def _first_file(source: str | Sequence[str], config: EnvConfig) -> tuple[Storage, str]:
+    first = _listed(source)[0]
     storage = EnvConfig(first, config.options, config.secrets).build().storage
-    path = _expand(storage, first)[0].path
-    with storage.open(path) as stream, _naming_source(path):
-        return parquet.stored_schema(stream, path)
-
-
-@contextmanager
-def _naming_source(path: str) -> Iterator[None]:
-    """Turns errors of a file that belongs to no table into those of an argument: what to do is the user's to say."""
-    try:
-        yield
-    except CorruptTableError as error:
-        what = str(error).removesuffix(f"; {REMEDY}").removeprefix(f"{path}: ")
-        raise InvalidArgumentError(f"source {path}: {what}") from error
+    path: str = _expand(storage, first)[0].path
+    return storage, path

@@ -1,0 +1,200 @@
+"""Formats of files that are written into a table: their columns, where they say them, and their rows in batches.
+
+Files of other makers: whatever is wrong in them is a wrong argument, and the error names the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, BinaryIO, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.json as pjson
+from pyarrow import orc
+
+from paimon_engine.errors import REMEDY, CorruptTableError, InvalidArgumentError, PaimonError
+from paimon_engine.format import parquet
+
+Types = Mapping[str, pa.DataType]
+"""Columns of the table with their Arrow types."""
+
+_AVRO_ROWS: Final = 4_096
+_JSON_BLOCK_BYTES: Final = 8 << 20
+"""A line of JSON must fit into a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFormat:
+    """How files of one format are read; each function gets the open file and its path.
+
+    `schema` gives the columns with their types, and is None where the format has none. `rows` counts without reading
+    them, and is None where that is not possible. `batches` also gets the types of the table's columns.
+    """
+
+    batches: Callable[[BinaryIO, str, Types], Iterator[pa.RecordBatch]]
+    schema: Callable[[BinaryIO, str], pa.Schema] | None = None
+    rows: Callable[[BinaryIO, str], int] | None = None
+
+
+def source_format(name: str) -> SourceFormat:
+    """The format of that name. Raises: InvalidArgumentError."""
+    if name not in FORMATS:
+        raise InvalidArgumentError(f"source format {name!r}; choose one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+@contextmanager
+def naming_source(path: str) -> Iterator[None]:
+    """Makes what is wrong in a file of another maker an InvalidArgumentError that names the file."""
+    try:
+        yield
+    except CorruptTableError as error:
+        what = str(error).removesuffix(f"; {REMEDY}").removeprefix(f"{path}: ")
+        raise InvalidArgumentError(f"source {path}: {what}") from error
+    except PaimonError:
+        raise
+    except (pa.ArrowException, ValueError, EOFError, KeyError, TypeError, IndexError) as error:
+        raise InvalidArgumentError(f"source {path}: {error}") from error
+
+
+# ── one by one ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _parquet(stream: BinaryIO, path: str, _: Types) -> Iterator[pa.RecordBatch]:
+    return parquet.read_batches(stream, parquet.stored_schema(stream, path), path=path)
+
+
+def _parquet_rows(stream: BinaryIO, path: str) -> int:
+    count: int = parquet.footer(stream, path).num_rows
+    return count
+
+
+def _csv(stream: BinaryIO, _: str, types: Types) -> Iterator[pa.RecordBatch]:
+    return iter(
+        pcsv.open_csv(stream, convert_options=pcsv.ConvertOptions(column_types=types, strings_can_be_null=True))
+    )
+
+
+def _json(stream: BinaryIO, _: str, types: Types) -> Iterator[pa.RecordBatch]:
+    if not stream.read(1):
+        return iter(())  # Arrow takes an empty file for an error
+    stream.seek(0)
+    # What Arrow's reader does not make of texts by itself, the cast to the table's columns does.
+    schema = pa.schema([(name, pa.string() if pa.types.is_temporal(kind) else kind) for name, kind in types.items()])
+    found = pjson.open_json(
+        stream,
+        read_options=pjson.ReadOptions(block_size=_JSON_BLOCK_BYTES),
+        parse_options=pjson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer"),
+    )
+    return iter(found)
+
+
+def _orc(stream: BinaryIO, _: str, __: Types) -> Iterator[pa.RecordBatch]:
+    file = _orc_file(stream)
+    return (file.read_stripe(number) for number in range(file.nstripes))
+
+
+def _orc_file(stream: BinaryIO) -> Any:
+    try:
+        return orc.ORCFile(stream)
+    except OSError as error:
+        raise ValueError(error) from error
+
+
+def _orc_schema(stream: BinaryIO, _: str) -> pa.Schema:
+    return _orc_file(stream).schema
+
+
+def _orc_rows(stream: BinaryIO, _: str) -> int:
+    count: int = _orc_file(stream).nrows
+    return count
+
+
+def _avro(stream: BinaryIO, path: str, _: Types) -> Iterator[pa.RecordBatch]:
+    schema = _avro_schema(stream, path)
+    stream.seek(0)
+    records = fastavro.reader(stream)
+    while part := list(islice(records, _AVRO_ROWS)):
+        yield pa.RecordBatch.from_pylist(part, schema)
+
+
+def _avro_schema(stream: BinaryIO, _: str) -> pa.Schema:
+    written: Any = fastavro.reader(stream).writer_schema
+    if not isinstance(written, dict) or written.get("type") != "record":
+        raise ValueError("the file does not hold records")
+    return pa.schema([_avro_field(item) for item in written["fields"]])
+
+
+FORMATS: Final[Mapping[str, SourceFormat]] = {
+    "parquet": SourceFormat(_parquet, parquet.stored_schema, _parquet_rows),
+    "orc": SourceFormat(_orc, _orc_schema, _orc_rows),
+    "avro": SourceFormat(_avro, _avro_schema),
+    "csv": SourceFormat(_csv),
+    "json": SourceFormat(_json),
+}
+"""All formats by name; `json` has one object a line."""
+
+
+# ── Avro's types ────────────────────────────────────────────────────────────────────────────────
+
+_AVRO_ATOMS: Final = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+}
+_AVRO_LOGICAL: Final = {
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+    "timestamp-millis": pa.timestamp("ms", tz="UTC"),
+    "timestamp-micros": pa.timestamp("us", tz="UTC"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "uuid": pa.string(),
+}
+
+
+def _avro_field(item: Any) -> pa.Field:
+    kind = item["type"]
+    nullable = False
+    if isinstance(kind, list):
+        others = [one for one in kind if one != "null"]
+        nullable = len(others) < len(kind)
+        if len(others) != 1:
+            raise ValueError(f"column {item['name']!r} is a union of {len(others)} types")
+        kind = others[0]
+    return pa.field(item["name"], _avro_type(kind, item["name"]), nullable=nullable)
+
+
+def _avro_type(kind: Any, name: str) -> pa.DataType:
+    plain = kind if isinstance(kind, dict) else {"type": kind}
+    logical, base = plain.get("logicalType"), plain["type"]
+    if logical == "decimal":
+        return pa.decimal128(plain["precision"], plain.get("scale", 0))
+    if logical in _AVRO_LOGICAL:
+        return _AVRO_LOGICAL[logical]
+    match base:
+        case "record":
+            return pa.struct([_avro_field(item) for item in plain["fields"]])
+        case "array":
+            return pa.list_(_avro_field({"name": "item", "type": plain["items"]}))
+        case "map":
+            return pa.map_(pa.string(), _avro_field({"name": "value", "type": plain["values"]}))
+        case "fixed":
+            return pa.binary(plain["size"])
+        case dict():
+            return _avro_type(base, name)
+        case _ if base in _AVRO_ATOMS:
+            return _AVRO_ATOMS[base]
+        case _:
+            raise ValueError(f"column {name!r} is of type {base!r}, which has no meaning here")

@@ -1,0 +1,215 @@
+"""Files of every format that can be written into a table, and what is found out about them before a write begins."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Write
+from paimon_engine.jobs import Job, JobResult, NewTable, TableRef, check_job, run
+from paimon_engine.table.write import source_files
+
+COLUMNS = {
+    "id": "BIGINT NOT NULL",
+    "name": "STRING",
+    "price": "DECIMAL(10, 2)",
+    "day": "DATE",
+    "at": "TIMESTAMP(6)",
+    "good": "BOOLEAN",
+}
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "name": "Ann", "price": Decimal("1.50"), "day": date(2024, 2, 29), "at": datetime(2024, 2, 29, 12, 30), "good": True},
+    {"id": 2, "name": None, "price": None, "day": None, "at": None, "good": None},
+]  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        ("name", pa.string()),
+        ("price", pa.decimal128(10, 2)),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us")),
+        ("good", pa.bool_()),
+    ]
+)
+AVRO = {
+    "type": "record",
+    "name": "row",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}]},
+        {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]},
+        {"name": "good", "type": ["null", "boolean"]},
+    ],
+}
+JSON = (
+    '{"id": 1, "name": "Ann", "price": "1.50", "day": "2024-02-29", "at": "2024-02-29T12:30:00", "good": true}\n'
+    '{"id": 2, "name": null}\n'
+)
+FORMATS = ["parquet", "orc", "avro", "csv", "json"]
+
+
+def put(path: Path, form: str, rows: list[dict[str, Any]] = ROWS) -> str:
+    """The rows as a file of a format."""
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    match form:
+        case "parquet":
+            pq.write_table(table, path)
+        case "orc":
+            orc.write_table(table, path)
+        case "csv":
+            pcsv.write_csv(table, path)
+        case "avro":
+            with path.open("wb") as stream:
+                fastavro.writer(stream, AVRO, rows)
+        case _:
+            path.write_text(JSON)
+    return str(path)
+
+
+def job(lake: Path, source: str | list[str], form: str, **more: Any) -> Job:
+    fields = {name: more.pop(name) for name in ("overwrite", "row_kind_column") if name in more}
+    return Job(TableRef(str(lake), "db.t"), Write(source, form, **fields), more.pop("user", "me"), **more)
+
+
+def rows_of(lake: Path) -> list[dict[str, Any]]:
+    return Catalog(str(lake)).table("db.t").to_arrow().sort_by("id").to_pylist()
+
+
+def write(lake: Path, source: str | list[str], form: str, **more: Any) -> JobResult:
+    asked = job(lake, source, form, **more)
+    check_job(asked)
+    return run(asked)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_of_every_format(tmp_path: Path, form: str):
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
+
+    assert write(tmp_path, put(tmp_path / "rows", form), form).details["rows"] == 2
+    assert rows_of(tmp_path) == ROWS
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_table_is_created_by_its_columns(tmp_path: Path, form: str):
+    new = NewTable(("id",), options={"bucket": "1"}, columns=COLUMNS)
+
+    assert write(tmp_path, put(tmp_path / "rows", form), form, create=new).status == "committed"
+    assert rows_of(tmp_path) == ROWS
+    assert Catalog(str(tmp_path)).table("db.t").schema.primary_keys == ("id",)
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_a_table_is_created_by_the_columns_of_its_source(tmp_path: Path, form: str):
+    write(tmp_path, put(tmp_path / "rows", form), form, create=NewTable())
+
+    assert rows_of(tmp_path) == ROWS
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_source_without_types_creates_no_table(tmp_path: Path, form: str):
+    asked = job(tmp_path / "lake", put(tmp_path / "rows", form), form, create=NewTable())
+
+    for call in (check_job, run):
+        with pytest.raises(InvalidArgumentError, match=f"a {form.upper()} file have no types.*columns="):
+            call(asked)
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_columns_are_checked_before_anything_starts(tmp_path: Path, form: str):
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "good"}
+    asked = job(tmp_path / "lake", put(tmp_path / "rows", form), form, create=NewTable(columns=columns))
+
+    with pytest.raises(InvalidArgumentError, match="rows: the table has no column 'good'"):
+        check_job(asked)
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, form: str):
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
+    (tmp_path / "rows").write_bytes(b"\x00\x01 neither one nor the other\n" * 3)
+
+    with pytest.raises(InvalidArgumentError, match="source .*/rows: "):
+        check_job(job(tmp_path, str(tmp_path / "rows"), form))
+
+
+def test_values_that_do_not_fit_are_found_in_the_first_rows(tmp_path: Path):
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
+    (tmp_path / "rows").write_text("id,name\n1,Ann\nx,Bob\n")
+
+    with pytest.raises(InvalidArgumentError, match="source .*/rows: .*'x'"):
+        check_job(job(tmp_path, str(tmp_path / "rows"), "csv"))
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_empty_file(tmp_path: Path, form: str):
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
+    (tmp_path / "rows").write_text("id,name\n" if form == "csv" else "")
+
+    assert write(tmp_path, str(tmp_path / "rows"), form).status == "noop"
+
+
+def test_what_is_not_there(tmp_path: Path):
+    with pytest.raises(NotFoundError, match="no table"):
+        check_job(job(tmp_path, put(tmp_path / "rows", "csv"), "csv"))
+    with pytest.raises(NotFoundError, match="no source file matches"):
+        check_job(job(tmp_path, str(tmp_path / "none"), "csv", create=NewTable(columns=COLUMNS)))
+    with pytest.raises(InvalidArgumentError, match="at least one source file"):
+        check_job(job(tmp_path, [], "csv", create=NewTable(columns=COLUMNS)))
+
+
+def test_a_job_that_is_done_needs_its_source_no_more(tmp_path: Path):
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
+    source = put(tmp_path / "rows", "csv")
+    write(tmp_path, source, "csv")
+    Path(source).unlink()
+
+    assert write(tmp_path, source, "csv").status == "already_done"
+
+
+def test_files_of_orc_are_shared_among_tasks_and_the_later_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(source_files, "TASK_BYTES", 1)
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+    sources = [put(tmp_path / f"{number}", "orc", [{**ROWS[0], "name": f"{number}"}]) for number in range(3)]
+
+    write(tmp_path, sources, "orc")
+
+    assert [row["name"] for row in rows_of(tmp_path)] == ["2"]
+
+
+def test_avro_of_nested_values(tmp_path: Path):
+    fields = [
+        {"name": "id", "type": "int"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "many", "type": {"type": "map", "values": ["null", "long"]}},
+        {"name": "one", "type": {"type": "record", "name": "inner", "fields": [{"name": "x", "type": "double"}]}},
+    ]
+    row = {"id": 1, "tags": ["a"], "at": datetime(2024, 1, 1, tzinfo=UTC), "many": {"k": None}, "one": {"x": 0.5}}
+    with (tmp_path / "rows").open("wb") as stream:
+        fastavro.writer(stream, {"type": "record", "name": "row", "fields": fields}, [row])
+
+    write(tmp_path, str(tmp_path / "rows"), "avro", create=NewTable())
+
+    assert rows_of(tmp_path) == [{**row, "many": [("k", None)]}]
+
+
+def test_avro_of_a_union_is_refused(tmp_path: Path):
+    schema = {"type": "record", "name": "row", "fields": [{"name": "x", "type": ["int", "string"]}]}
+    with (tmp_path / "rows").open("wb") as stream:
+        fastavro.writer(stream, schema, [{"x": 1}])
+
+    with pytest.raises(InvalidArgumentError, match="source .*: column 'x' is a union of 2 types"):
+        check_job(job(tmp_path, str(tmp_path / "rows"), "avro", create=NewTable()))
