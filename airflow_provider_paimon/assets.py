@@ -40,7 +40,7 @@ CHANGES_ROWS: Final = frozenset(
     }
 )
 """Actions after which readers see other rows: their operators tell so by the asset of the table."""
-MAKES_TAGS: Final = frozenset({"create_tag", "create_due_tags"})
+MAKES_TAGS: Final = frozenset({"create_tag", "create_due_tags", "create_day_tags"})
 """Actions whose operators tell so by the asset of the table's tags."""
 UNCHANGED: Final = frozenset({"noop", "dry_run", "stopped", "sound", "damaged"})
 """What the status of a result is where nothing has changed."""

@@ -24,7 +24,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators",
             *("alter", "branches", "clean_up", "cluster", "compact", "consumers", "create", "delete"),
             *("expire", "file_index"),
-            *("job", "metadata", "partitions", "repair", "rescale", "rollback", "tags", "write"),
+            *("job", "metadata", "partitions", "repair", "rescale", "rollback", "tag_partitions", "tags", "write"),
         ),
         "sensors": _modules("sensors", "consumer", "partition", "snapshot", "table", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),

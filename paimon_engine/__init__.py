@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paimon_engine.actions.compact import Compact, CompactResult
     from paimon_engine.actions.compact_manifests import CompactManifests, CompactManifestsResult
     from paimon_engine.actions.consumers import ClearConsumers, ConsumersResult, ExpireConsumers, ResetConsumer
+    from paimon_engine.actions.create_day_tags import CreateDayTags, DayTagsResult
     from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult
     from paimon_engine.actions.create_table import CreateTable, CreateTableResult
     from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult
@@ -105,10 +106,12 @@ __all__ = [
     "ConsumersResult",
     "CorruptTableError",
     "CreateBranch",
+    "CreateDayTags",
     "CreateDueTags",
     "CreateTable",
     "CreateTableResult",
     "CreateTag",
+    "DayTagsResult",
     "DeleteBranch",
     "DeleteRows",
     "DeleteRowsResult",
@@ -203,6 +206,7 @@ _MODULES: Final = {
     "actions.compact": ("Compact", "CompactResult"),
     "actions.compact_manifests": ("CompactManifests", "CompactManifestsResult"),
     "actions.consumers": ("ClearConsumers", "ConsumersResult", "ExpireConsumers", "ResetConsumer"),
+    "actions.create_day_tags": ("CreateDayTags", "DayTagsResult"),
     "actions.create_due_tags": ("CreateDueTags", "DueTagsResult"),
     "actions.create_table": ("CreateTable", "CreateTableResult"),
     "actions.delete_rows": ("DeleteRows", "DeleteRowsResult"),

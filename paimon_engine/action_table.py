@@ -33,6 +33,7 @@ from paimon_engine.actions.consumers import (
     expire_consumers,
     reset_consumer,
 )
+from paimon_engine.actions.create_day_tags import CreateDayTags, create_day_tags
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.create_table import CreateTable, create_table
 from paimon_engine.actions.delete_rows import DeleteRows, delete_rows
@@ -159,6 +160,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
         MarkPartitionDone, mark_partition_done, "notify others that partitions are complete"
     ),
     "rename_tag": ActionInfo(RenameTag, rename_tag, "give a tag another name"),
+    "create_day_tags": ActionInfo(CreateDayTags, create_day_tags, "make the missing tags of days"),
     "create_due_tags": ActionInfo(CreateDueTags, create_due_tags, "make the tags that the options ask for"),
     "expire_tags": ActionInfo(ExpireTags, expire_tags, "delete tags whose time to live has ended"),
     "rollback_to_as_latest": ActionInfo(

@@ -28,6 +28,7 @@ from paimon_engine.actions.consumers import (
     expire_consumers,
     reset_consumer,
 )
+from paimon_engine.actions.create_day_tags import CreateDayTags, DayTagsResult, create_day_tags
 from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expire_tags
 from paimon_engine.actions.merge_branch import MergeBranch, MergeBranchResult, merge_branch
@@ -117,6 +118,23 @@ class VersionVerbs(Verbs):
         Raises: CorruptTableError, UnsupportedError, StorageError.
         """
         return self._act(expire_tags, ExpireTags, locals())
+
+    def create_day_tags(
+        self,
+        since: str | None = None,
+        until: str | None = None,
+        *,
+        timezone: str = "UTC",
+        time_retained: DurationLike | None = None,
+        dry_run: bool = False,
+    ) -> DayTagsResult:
+        """Makes the tags of days that have none, from `since` to `until`, on what the table held at each day's end.
+
+        The result says which days stay without one, and why.
+
+        Raises: InvalidArgumentError.
+        """
+        return self._act(create_day_tags, CreateDayTags, locals())
 
     def create_due_tags(self, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DueTagsResult:
         """Makes the tags that are due by `tag.automatic-creation`, and drops the oldest of too many.

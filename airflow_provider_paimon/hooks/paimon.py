@@ -251,6 +251,10 @@ class PaimonHook(BaseHook):
         tags = self.table(table).tags().select(["tag_name", "snapshot_id"]).to_pylist()
         return {row["tag_name"]: row["snapshot_id"] for row in tags}
 
+    def tag_names(self, table: str) -> list[str]:
+        """Names of all tags, sorted. Raises: NotFoundError."""
+        return self.table(table).tag_names()
+
     def look(self, table: str, wait: engine.Wait) -> dict[str, Any] | None:
         """What a wait of `read_wait` waits for, or None: it is not there yet, or the table is not.
 

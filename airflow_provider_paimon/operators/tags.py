@@ -126,6 +126,40 @@ class PaimonExpireTagsOperator(PaimonDeletingOperator):
         super().__init__(fields=locals(), **kwargs)
 
 
+class PaimonCreateDayTagsOperator(PaimonActionOperator):
+    """Finds days without a tag and makes their tags, on what the table held when each day ended.
+
+    Days whose state has expired stay without one: the result's `missing` says which, and why.
+
+    Args:
+        since: the first day, such as `2013-01-01`; by default the first that has a tag, else the oldest snapshot's.
+        until: the last day; by default the last one that has ended.
+        timezone: where days end, such as `Europe/Berlin`; by default in the time zone of the schedule, else of the
+            DAG.
+        time_retained: how long the tags are kept: a timedelta, or a text such as `365 d`.
+        dry_run: say what would be made, and make nothing.
+    """
+
+    action_name = "create_day_tags"
+
+    def __init__(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        timezone: str | None = None,
+        time_retained: timedelta | str | None = None,
+        dry_run: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(fields=locals(), **kwargs)
+
+    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Fields of the action, with the time zone of the schedule where none is given."""
+        given = super().action_arguments(context)
+        return {**given, "timezone": text(given["timezone"]) or str(zone_of(context))}
+
+
 class PaimonCreateDueTagsOperator(PaimonDeletingOperator):
     """Makes the tags that are due by the table's option `tag.automatic-creation`.
 

@@ -1,4 +1,4 @@
-"""Operators, sensors and hooks of the provider, from their classes."""
+"""Operators, sensors, triggers and hooks of the provider, from their classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from _reference.markdown import MISSING, arguments, code, default_of, docstring, table, type_of
 
-_BASES: Final = ("PaimonJobOperator", "PaimonDeletingOperator")
+_BASES: Final = ("PaimonJobOperator", "PaimonDeletingOperator", "PaimonTableSensor")
 """Operators whose arguments the others take as well: said once."""
 _NOT_SHOWN: Final = ("PaimonActionOperator",)
 """What only subclasses are about."""
@@ -21,7 +21,12 @@ def operators() -> str:
 
     info = get_provider_info()
     parts = []
-    for title, kind in (("Operators", "operators"), ("Sensors", "sensors"), ("Hooks", "hooks")):
+    for title, kind in (
+        ("Operators", "operators"),
+        ("Sensors", "sensors"),
+        ("Triggers", "triggers"),
+        ("Hooks", "hooks"),
+    ):
         modules = [name for entry in info[kind] for name in entry["python-modules"]]
         classes = sorted(_classes(modules), key=lambda each: (_rank(each.__name__), each.__name__))
         parts += [f"## {title}", *(_described(each) for each in classes)]

@@ -1,4 +1,4 @@
-"""Commands on tags: tag create, rename, delete, expire, create-due."""
+"""Commands on tags: tag create, rename, delete, expire, create-due, create-days."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paimon_engine.cli.terminal import count
 def add_commands(app: typer.Typer) -> None:
     """Adds the commands of this module."""
     tag = typer.Typer(help="Create, rename, delete and expire tags.", no_args_is_help=True)
-    add_faces(tag, "tag create", "tag rename", "tag delete", "tag expire", "tag create-due")
+    add_faces(tag, "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tag create-days")
     app.add_typer(tag, name="tag")
 
 
@@ -82,4 +82,21 @@ def tag_create_due(details: Mapping[str, Any], _: Any) -> None:
     text = f"{words(details)}: {', '.join(made)}" if made else "no tag is due"
     if dropped := details["deleted_tags"]:
         text += f"; {count(len(dropped), 'older tag')} dropped, {deleted_text(details)}"
+    print_outcome(details, text)
+
+
+@face(
+    "tag create-days",
+    "`paimon-engine tag create-days db.t -w /lake --since 2013-01-01 --dry-run`",
+    action="create_day_tags",
+    doing="making tags",
+)
+def tag_create_days(details: Mapping[str, Any], _: Any) -> None:
+    """Make the missing tags of days, each on what the table held when its day ended; say which cannot be made."""
+    made = [f"{name} on snapshot {number}" for name, number in details["created"].items()]
+    text = f"{words(details)}: {', '.join(made)}" if made else "no tag can be made"
+    if not made and not details["missing"]:
+        text = f"all {count(details['days'], 'day')} have their tags"
+    for days, reason in details["missing"].items():
+        text += f"\nno tag for {days}: {reason}"
     print_outcome(details, text)

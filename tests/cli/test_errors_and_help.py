@@ -85,5 +85,5 @@ def test_the_commands_are_those_that_are_promised():
         "jobs schema", "mark-partition-done", "purge", "quarantines", "read", "remove-lost-files", "remove-lost-manifests",
         "remove-orphans", "repair-earliest", "rescale", "restore", "rewrite-file-index", "rollback", "run", "snapshots",
         "tables",
-        "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tags", "verify", "warm-up", "write",
+        "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tag create-days", "tags", "verify", "warm-up", "write",
     ]  # fmt: skip

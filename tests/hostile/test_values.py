@@ -248,7 +248,16 @@ VERBS = (
     *("expire_snapshots", "expire_changelogs", "drop_partition", "expire_partitions", "mark_partition_done", "verify"),
     *("remove_orphan_files", "restore", "empty_quarantine", "purge_files", "remove_unexisting_files"),
     *("remove_unexisting_manifests", "repair_earliest_snapshot"),
-    *("create_tag", "rename_tag", "delete_tag", "expire_tags", "create_due_tags", "tags", "rollback"),
+    *(
+        "create_tag",
+        "rename_tag",
+        "delete_tag",
+        "expire_tags",
+        "create_day_tags",
+        "create_due_tags",
+        "tags",
+        "rollback",
+    ),
     *("rollback_to_as_latest", "create_branch", "rename_branch", "delete_branch", "fast_forward", "merge_branch"),
     *("reset_consumer", "clear_consumers", "expire_consumers", "alter", "write", "to_arrow", "to_batches", "files"),
 )

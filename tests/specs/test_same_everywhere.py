@@ -87,6 +87,7 @@ CASES = (
     Case("drop_partition", {"partitions": [{"p": "a"}], "dry_run": False}, ("partitions", "p")),
     Case("expire_partitions", {"expiration_time": 30 * 86_400_000, "max_num": 1}, ("expiration_time", "soon")),
     Case("mark_partition_done", {"partitions": [{"p": "a"}]}),
+    Case("create_day_tags", {"since": "2999-01-01", "dry_run": True}, ("since", 7)),
     Case("create_due_tags", {"dry_run": True}),
     Case("expire_tags", {"older_than": LONG_AGO, "dry_run": True}, ("older_than", "long ago")),
     Case("create_branch", {"branch": "new", "tag": "kept", "if_exists": "ignore"}, ("if_exists", "perhaps")),
