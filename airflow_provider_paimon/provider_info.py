@@ -28,7 +28,7 @@ def get_provider_info() -> dict[str, Any]:
         ),
         "sensors": _modules("sensors", "consumer", "partition", "snapshot", "table", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),
-        "triggers": _modules("triggers", "events", "table", "watch"),
+        "triggers": _modules("triggers", "events", "job", "table", "watch"),
         "connection-types": [_connection_type()],
         "extra-links": ["airflow_provider_paimon.links.table.PaimonTableLink"],
         "notifications": ["airflow_provider_paimon.notifications.maintenance.PaimonMaintenanceNotifier"],

@@ -61,6 +61,9 @@ class Beating:
         number, is_last = 0, False
         while not is_last:
             is_last = self._ended.wait(self._period_s if number else 0)
+            if is_last and self._of_starter:
+                # Whoever waits may have deleted the record by now.
+                return
             number += 1
             try:
                 self._record.beat(replace(self._beat, number=number), of_starter=self._of_starter)

@@ -4,7 +4,7 @@
     starter.json   the same of the process that starts it, for as long as that waits for it to begin
     outcome.json   the result or the failure, written once
     stop.json      asks it to stop
-    output.txt     the last lines of what it printed
+    output.txt     the last lines of what it printed; written last, where there is a starter
 
 The folder lies in a store that both reach; it holds no secret, and nobody has to understand anyone's log.
 Times of different machines are never compared.
@@ -133,6 +133,10 @@ class JobRecord:
         name = "starter.json" if of_starter else "beat.json"
         self._storage.overwrite(self._path(name), json.dumps(asdict(beat)).encode())
 
+    def prepare(self) -> None:
+        """Makes the record known to `siblings`, before the process begins. Raises: StorageError."""
+        self.beat(Beat(0, _HOST, 0), of_starter=True)
+
     def beats(self) -> tuple[Beat | None, Beat | None]:
         """The newest signs of life of the process and of its starter. Raises: StorageError."""
         return self._beat("beat.json"), self._beat("starter.json")
@@ -166,6 +170,11 @@ class JobRecord:
     def keep_output(self, text: str) -> None:
         """Keeps what the process printed last. Raises: StorageError."""
         self._storage.overwrite(self._path("output.txt"), masked(text).encode())
+
+    def is_closed(self) -> bool:
+        """Whether nothing more will be written, unless the starter died. Raises: StorageError."""
+        is_started = self._read("starter.json") is not None
+        return self._read("outcome.json") is not None and (not is_started or self._read("output.txt") is not None)
 
     def output(self) -> str:
         """What the process printed last. Raises: StorageError."""

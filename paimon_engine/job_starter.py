@@ -77,8 +77,6 @@ def _run(record: JobRecord, command: Sequence[str]) -> int:
         reader.join(timeout=_LOOK_S)
         code = process.wait()
     output = "\n".join(lines)
-    with contextlib.suppress(PaimonError):
-        record.keep_output(output)
     if code or was_asked:
         kind = STOPPED if was_asked else PROCESS_FAILED
         how = "was asked to stop" if was_asked else how_it_ended(code)
@@ -86,6 +84,9 @@ def _run(record: JobRecord, command: Sequence[str]) -> int:
         record.end(JobFailure(kind, f"the engine's process {how}\n{output[-4000:]}"))
     else:
         record.end(JobFailure(PROCESS_FAILED, f"the engine's process ended without an outcome\n{output[-4000:]}"))
+    # Last of all: who sees it knows that nothing more will be written.
+    with contextlib.suppress(PaimonError):
+        record.keep_output(output)
     return code
 
 

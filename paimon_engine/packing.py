@@ -21,8 +21,8 @@ from typing import Final
 
 _PROJECT: Final = "airflow-provider-paimon"
 _NAME: Final = "paimon_engine"
-_NOT_NEEDED: Final = ("apache-airflow",)
-"""Beginnings of the names of distributions that the engine does without."""
+_NOT_NEEDED: Final = ("apache-airflow", "pyspark")
+"""Beginnings of the names of distributions that workers do without: a cluster brings its own Spark."""
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest time that an archive can hold; with that of the files the same code would give other bytes."""
 
@@ -38,7 +38,7 @@ def engine_version() -> str:
 
 
 def engine_requirements() -> list[str]:
-    """The distributions that the engine needs, with their versions, as pip reads them; without extras."""
+    """The distributions that the engine needs on a cluster, with their versions, as pip reads them; without extras."""
     for name in (_PROJECT, _NAME):
         try:
             found = importlib.metadata.requires(name) or []

@@ -27,7 +27,7 @@ from airflow_provider_paimon import engine
 from airflow_provider_paimon.job_folder import job_folder, kept_folder
 from airflow_provider_paimon.launchers.base import exception_of
 from airflow_provider_paimon.launchers.own_process import GRACE_S, start_detached
-from airflow_provider_paimon.launchers.watching import Watch, running_of
+from airflow_provider_paimon.launchers.watching import Watch, forget, running_of
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -305,9 +305,9 @@ def _ended(record: engine.JobRecord, wait: Any) -> engine.JobResult:
     except AirflowException:
         with contextlib.suppress(Exception):
             if record.outcome() is not None:
-                record.delete()
+                forget(record)
         raise
-    record.delete()
+    forget(record)
     return result
 
 

@@ -21,6 +21,8 @@ from paimon_engine.errors import PaimonError
 
 LOST_S: Final = 60.0
 """Without a sign of life; they come every 5 s."""
+_CLOSE_S: Final = 30.0
+"""Time for the process that started a job to see that it has ended."""
 _POLL_S: Final = 1.0
 _LOCAL_POLL_S: Final = 0.5
 
@@ -103,19 +105,41 @@ def running_of(record: engine.JobRecord) -> engine.JobRecord | None:
     for other in record.siblings():
         if other.folder == record.folder:
             continue
-        watch = Watch(other)
-        first = other.beats()
+        is_stopping = other.is_asked_to_stop()
         try:
-            while True:
-                found = watch.outcome()
-                if isinstance(found, engine.JobResult) or (found is None and other.beats() != first):
-                    return other
-                if found is not None:
-                    break
-                time.sleep(_LOCAL_POLL_S)
+            if _runs(other, is_stopping=is_stopping):
+                return other
         except JobLostError:
-            # Should it be there all the same, it stops when it looks next.
-            other.ask_to_stop()
-            continue
-        other.delete()
+            if not is_stopping:
+                # Should it be there all the same, it stops when it looks next.
+                other.ask_to_stop()
+                continue
+        forget(other)
     return None
+
+
+def _runs(record: engine.JobRecord, *, is_stopping: bool) -> bool:
+    """Whether the job gives signs of life or has a result; False if it failed. Waits for one that is stopping."""
+    watch, first = Watch(record), record.beats()
+    while True:
+        found = watch.outcome()
+        if isinstance(found, engine.JobResult):
+            return True
+        if found is not None:
+            return False
+        if not is_stopping and record.beats() != first:
+            return True
+        time.sleep(_LOCAL_POLL_S)
+
+
+def forget(record: engine.JobRecord) -> str:
+    """Deletes the record of a job that has ended, once its processes write no more; gives what they printed.
+
+    Raises: PaimonError.
+    """
+    deadline = time.monotonic() + _CLOSE_S
+    while not record.is_closed() and time.monotonic() < deadline:
+        time.sleep(_LOCAL_POLL_S)
+    output = record.output()
+    record.delete()
+    return output

@@ -5,19 +5,22 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets, outlets_of
 from airflow_provider_paimon.assets import PaimonTable
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
+from airflow_provider_paimon.deferral import leave_to_itself, taken_over
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS, Launcher, SubmitSettings, choose_launcher
+from airflow_provider_paimon.launchers.base import Detaching
 from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
 from airflow_provider_paimon.rendered import flag, structure, templates, text
@@ -77,6 +80,8 @@ class PaimonJobOperator(BaseOperator):
             then take the Python in it. `paimon-engine pack` makes one.
         result_uri: folder for progress and result of jobs whose driver runs elsewhere, in a store that it and Airflow
             reach; by default below the warehouse. What is written there is deleted afterwards.
+        deferrable: wait in the triggerer, without a worker, for a job that has a process of its own.
+        poll_interval: seconds between two looks of the triggerer.
     """
 
     template_fields: Sequence[str] = (
@@ -124,6 +129,8 @@ class PaimonJobOperator(BaseOperator):
         engine_python: str | None = None,
         archives: str | None = None,
         result_uri: str | None = None,
+        deferrable: bool | str = conf.getboolean("operators", "default_deferrable", fallback=False),
+        poll_interval: float = 5.0,
         **kwargs: Any,
     ) -> None:
         is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
@@ -156,6 +163,8 @@ class PaimonJobOperator(BaseOperator):
         self.engine_python = engine_python
         self.archives = archives
         self.result_uri = result_uri
+        self.deferrable = deferrable
+        self.poll_interval = poll_interval
         self._running: Launcher | None = None
         self._is_told = False
         self._result: engine.JobResult | None = None
@@ -195,7 +204,40 @@ class PaimonJobOperator(BaseOperator):
         except (*HOPELESS, TypeError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         job, self._running = self._placed(hook, job, secrets)
-        self._result = result = self._running.launch(job, secrets)
+        if flag("deferrable", self.deferrable) and isinstance(self._running, Detaching):
+            self._defer(hook, job, secrets, self._running)
+        return self._finished(context, self._running.launch(job, secrets))
+
+    def _defer(self, hook: PaimonHook, job: engine.Job, secrets: Mapping[str, str], launcher: Detaching) -> None:
+        """Leaves the job to itself, and the task to the triggerer. Raises: TaskDeferred; AirflowFailException."""
+        from airflow_provider_paimon.triggers.job import PaimonJobTrigger
+
+        if hook.has_given_secrets():
+            raise AirflowFailException(
+                "Airflow stores the arguments of a deferred task, so they must hold no secret: move the secrets "
+                "among storage_options into a connection, or use deferrable=False"
+            )
+        options = hook.storage_options
+        record = leave_to_itself(launcher, job, secrets, root=self._records(hook), store_options=options)
+        limit = self.execution_timeout
+        trigger = PaimonJobTrigger(
+            folder=record.folder,
+            paimon_conn_id=self.paimon_conn_id,
+            warehouse=self.warehouse,
+            storage_options=self.storage_options,
+            poll_interval=self.poll_interval,
+            end_at=None if limit is None else time.time() + limit.total_seconds(),
+        )
+        self.defer(trigger=trigger, method_name="execute_complete", kwargs={"is_told": self._is_told})
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any], is_told: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - Airflow gives it by name
+        """Takes over from the trigger."""
+        self._is_told = is_told
+        return self._finished(context, taken_over(event, self.hook().storage_options))
+
+    def _finished(self, context: Any, result: engine.JobResult) -> dict[str, Any]:
+        """What the task returns, after it has said what the job did."""
+        self._result = result
         returned = xcom_of(result)
         logger.info("%s", log_line(returned))
         for warning in result.details.get("warnings", ()):

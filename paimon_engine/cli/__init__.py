@@ -23,6 +23,7 @@ from paimon_engine.cli import (
     expire,
     look,
     metadata,
+    pack,
     partitions,
     repair,
     rollback,
@@ -46,6 +47,7 @@ look.add_commands(app)
 change.add_commands(app)
 rollback.add_commands(app)
 run.add_commands(app)
+pack.add_commands(app)
 expire.add_commands(app)
 tags.add_commands(app)
 branches.add_commands(app)
