@@ -62,7 +62,7 @@ class Beating:
         while not is_last:
             is_last = self._ended.wait(self._period_s if number else 0)
             if is_last and self._of_starter:
-                # Whoever waits may have deleted the record by now.
+                # The record may have been deleted since.
                 return
             number += 1
             try:

@@ -82,7 +82,7 @@ def test_the_commands_are_those_that_are_promised():
         "branch list", "branch create", "branch rename", "branch delete", "branch merge", "branch fast-forward", "cluster",
         "compact", "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire",
         "create", "delete-rows", "doctor", "drop-partition", "empty-quarantine", "expire", "expire-changelogs", "expire-partitions", "files",
-        "jobs schema", "mark-partition-done", "purge", "quarantines", "read", "remove-lost-files", "remove-lost-manifests",
+        "jobs schema", "mark-partition-done", "pack", "purge", "quarantines", "read", "remove-lost-files", "remove-lost-manifests",
         "remove-orphans", "repair-earliest", "rescale", "restore", "rewrite-file-index", "rollback", "run", "snapshots",
         "tables",
         "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tag create-days", "tags", "verify", "warm-up", "write",
