@@ -12,7 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from paimon_engine import Catalog, CommitMessage, Progress, Table, Wait, open_table, read_wait
+    from paimon_engine import (
+        Catalog,
+        CommitMessage,
+        Finding,
+        Progress,
+        Table,
+        Wait,
+        examine_programs,
+        open_table,
+        read_wait,
+    )
     from paimon_engine.job_process import STARTER, as_argument
     from paimon_engine.job_record import JobFailure, JobRecord
     from paimon_engine.jobs import (
@@ -46,6 +56,7 @@ __all__ = [
     "CatalogRef",
     "CommitMessage",
     "Edge",
+    "Finding",
     "Job",
     "JobFailure",
     "JobRecord",
@@ -62,6 +73,7 @@ __all__ = [
     "check_job",
     "decode",
     "engine_archive",
+    "examine_programs",
     "kind_of",
     "name_of",
     "open_executor",
@@ -75,7 +87,10 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "paimon_engine": ("Catalog", "CommitMessage", "Progress", "Table", "Wait", "open_table", "read_wait"),
+    "paimon_engine": (
+        *("Catalog", "CommitMessage", "Finding", "Progress", "Table", "Wait"),
+        *("examine_programs", "open_table", "read_wait"),
+    ),
     "paimon_engine.job_process": ("STARTER", "as_argument"),
     "paimon_engine.job_record": ("JobFailure", "JobRecord"),
     "paimon_engine.packing": ("engine_archive",),

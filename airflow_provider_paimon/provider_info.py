@@ -40,6 +40,7 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_provider_paimon.assets.openlineage_dataset",
             }
         ],
+        "cli": ["airflow_provider_paimon.cli.definition.get_cli_commands"],
         "config": _config(),
     }
 

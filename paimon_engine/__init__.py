@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from paimon_engine.executor import Executor, LocalExecutor
-    from paimon_engine.inspect.doctor import Finding
+    from paimon_engine.inspect.doctor import Finding, examine_programs
     from paimon_engine.inspect.waits import Wait, read_wait
     from paimon_engine.meta.schema import TableSchema
     from paimon_engine.meta.schema_change import (
@@ -193,6 +193,7 @@ __all__ = [
     "Write",
     "WriteResult",
     "col",
+    "examine_programs",
     "open_table",
     "read_wait",
 ]
@@ -233,7 +234,7 @@ _MODULES: Final = {
     "catalog": ("Catalog", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
-    "inspect.doctor": ("Finding",),
+    "inspect.doctor": ("Finding", "examine_programs"),
     "inspect.waits": ("Wait", "read_wait"),
     "meta.schema": ("TableSchema",),
     "meta.schema_change": (

@@ -70,6 +70,10 @@ class PaimonHook(BaseHook):
             # Tables that are named by their path on a local disk need no connection.
             return None
 
+    def use_connection(self, connection: Any | None) -> None:
+        """Takes this connection, where the caller has its own way to it, as commands have that read the database."""
+        self.__dict__["_connection"] = connection
+
     async def load_connection(self) -> None:
         """Fetches the connection without blocking the event loop; for triggers, before any other call."""
         if self.paimon_conn_id is not None or self._warehouse is None:
@@ -79,7 +83,7 @@ class PaimonHook(BaseHook):
                 if self.paimon_conn_id is not None:
                     raise
                 connection = None
-            self.__dict__["_connection"] = connection
+            self.use_connection(connection)
 
     @property
     def warehouse(self) -> str:

@@ -5,6 +5,7 @@ Each look makes and removes small objects under names that nothing else uses. No
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from paimon_engine.env import Env
@@ -40,12 +43,39 @@ class Finding:
 
 def examine_programs() -> list[Finding]:
     """Versions of Python, PySpark and Java."""
-    found = [Finding("python", is_ok=True, found=platform.python_version())]
-    try:
-        found.append(Finding("pyspark", is_ok=True, found=version("pyspark")))
-    except PackageNotFoundError:
-        found.append(Finding("pyspark", is_ok=False, found="not installed", remedy="pip install pyspark"))
-    return [*found, _java()]
+    return [Finding("python", is_ok=True, found=platform.python_version()), _spark(), _java()]
+
+
+def _spark() -> Finding:
+    """Whether the parts of Spark fit together: `pyspark` and `pyspark-client` install over each other's files."""
+    parts = _spark_parts()
+    if not parts:
+        return Finding("pyspark", is_ok=False, found="not installed", remedy="pip install pyspark")
+    found = ", ".join(f"{part} {number}" for part, number in parts.items())
+    minors = {".".join(number.split(".")[:2]) for number in parts.values()}
+    if len(minors) == 1 and "spark-core jar" in parts:
+        return Finding("pyspark", is_ok=True, found=found)
+    minor = ".".join(parts.get("pyspark", parts.get("spark-core jar", next(iter(parts.values())))).split(".")[:2])
+    remedy = f'pip install --force-reinstall --no-deps "pyspark=={minor}.*" "pyspark-client=={minor}.*"'
+    return Finding("pyspark", is_ok=False, found=found, remedy=remedy)
+
+
+def _spark_parts() -> dict[str, str]:
+    """Versions of the parts of Spark that are there, without importing any, which takes a second."""
+    parts = {}
+    for name in ("pyspark", "pyspark-client"):
+        with suppress(PackageNotFoundError):
+            parts[name] = version(name)
+    place = find_spec("pyspark")
+    if place is None or place.origin is None:
+        return parts
+    folder = Path(place.origin).parent
+    with suppress(OSError):
+        written = re.search(r'__version__[^"\']*["\']([^"\']+)', (folder / "version.py").read_text(encoding="utf-8"))
+        parts |= {} if written is None else {"module": written[1]}
+    for jar in Path(os.environ.get("SPARK_HOME") or folder, "jars").glob("spark-core_*.jar"):
+        parts["spark-core jar"] = jar.stem.rpartition("-")[2]
+    return parts
 
 
 def _java() -> Finding:

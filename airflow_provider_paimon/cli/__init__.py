@@ -1,0 +1,1 @@
+"""`airflow paimon`: what administrators ask and set up."""
