@@ -29,7 +29,7 @@ PLACES: Final = ("auto", "in_process", "subprocess", *CLUSTERS)
 SECTION: Final = "paimon"
 """Section of Airflow's configuration."""
 IN_PROCESS_LIMIT: Final = "256 mb"
-"""Less than this is done in a few seconds, before an embedded Spark would have started."""
+"""About what is done before an embedded Spark has started; measured, see docs/sizing.md."""
 OPTIONS: Final = ("in_process_limit", "local_cores", "memory", "spark_conf")
 """What operators, connections and the configuration may say, by the same names."""
 

@@ -64,6 +64,8 @@ def follow(airflow: LocalAirflow, console: Console, *, days: int) -> list[Day]:
         bar = progress.add_task("waiting for Airflow to read the DAGs", total=days * sum(DAGS.values()))
         while time.monotonic() < deadline:
             runs, instances = _look(airflow)
+            if not runs:
+                _check_imports(airflow)
             done = [item for item in instances if item["state"] == "success"]
             progress.update(bar, completed=len(done), description=_doing(runs, instances))
             days_done = _done_days(runs)
@@ -90,6 +92,19 @@ def _look(airflow: LocalAirflow) -> tuple[list[dict[str, Any]], list[dict[str, A
         failed = next(item for item in instances if item["state"] == "failed")
         raise RunFailedError(_why(airflow, failed))
     return runs, instances
+
+
+def is_import_timeout(error: Mapping[str, Any]) -> bool:
+    """Whether an import error of the REST API is that of a file that took too long: Airflow tries it again."""
+    return "AirflowTaskTimeout" in error["stack_trace"] or "import timeout" in error["stack_trace"]
+
+
+def _check_imports(airflow: LocalAirflow) -> None:
+    """Raises: RunFailedError if a DAG file cannot be imported."""
+    errors = airflow.get("importErrors")["import_errors"]
+    for error in errors:
+        if not is_import_timeout(error):
+            raise RunFailedError(f"Airflow cannot import {error['filename']}:\n{error['stack_trace']}")
 
 
 def _why(airflow: LocalAirflow, failed: Mapping[str, Any]) -> str:

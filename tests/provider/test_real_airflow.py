@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dags_examples.demo.follow import is_import_timeout
 from tests.support.airflow import PROJECT, RealAirflow, lives
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -90,6 +91,32 @@ def test_a_task_whose_scheduler_was_killed_is_run_again(airflow: RealAirflow):
 
     airflow.wait_for_run("sleeps", run)
     assert airflow.xcom("sleeps", run, "sleep") > task["try_number"]
+
+
+SLOW_AT_FIRST = """
+import time
+from pathlib import Path
+
+from airflow.sdk import DAG
+from airflow.providers.standard.operators.empty import EmptyOperator
+
+seen = Path(__file__).with_suffix(".seen")
+if not seen.exists():
+    seen.touch()
+    time.sleep(300)
+with DAG("slow", schedule=None):
+    EmptyOperator(task_id="nothing")
+"""
+
+
+def test_a_dag_file_whose_import_took_too_long_is_read_again(tmp_path: Path):
+    environment = {"AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "20"}
+    parts = ["api-server", "dag-processor"]
+    with RealAirflow(tmp_path, {"slow.py": SLOW_AT_FIRST}, environment=environment, parts=parts) as airflow:
+        timed_out = airflow.wait_until(lambda: airflow.get("importErrors")["import_errors"], "a timeout")
+        assert [is_import_timeout(item) for item in timed_out] == [True], timed_out
+
+        airflow.wait_for_dags("slow")
 
 
 PROGRAM = """
