@@ -3,7 +3,7 @@
 A *retry* follows an attempt whose success Airflow does not know of: it continues with the same work. A task that
 is *cleared* after it had succeeded must do its work again: a user wants that. Airflow runs both as the next try of
 the same task instance; so each attempt notes in the task's state store under which name it commits, and, once Airflow
-knows of its success, that it succeeded. The note never expires by itself; it goes with the DAG run.
+knows of its success, that it succeeded. The note does not expire; it is deleted with the DAG run.
 
 Where the note is missing on a later try, the work is done once: it is not known then what is wanted.
 """

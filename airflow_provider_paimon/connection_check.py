@@ -146,7 +146,7 @@ def _plain(message: str) -> str:
 
 
 def _in_time(act: Callable[[], Any], seconds: float) -> Any:
-    """What `act` gives. Raises: TimeoutError if it takes longer: it goes on in a thread that nobody waits for."""
+    """What `act` gives. Raises: TimeoutError if it takes longer: it continues in a thread that nobody waits for."""
     outcome: list[Any] = []
     errors: list[BaseException] = []
 

@@ -29,7 +29,7 @@ def leave_to_itself(
     root: str | None,
     store_options: Mapping[str, str],
 ) -> engine.JobRecord:
-    """Starts a job, or finds that of an earlier attempt that goes on; gives its record, in the folder `root`.
+    """Starts a job, or finds that of an earlier attempt that still runs; gives its record, in the folder `root`.
 
     Raises: AirflowFailException if there is no place for it; AirflowException if the store fails.
     """
@@ -39,7 +39,7 @@ def leave_to_itself(
         record = new_record(root, job.commit_user, store_options)
         found = running_of(record)
         if found is not None:
-            logger.info("Found the job of an earlier attempt, which goes on: %s", found.folder)
+            logger.info("Found the job of an earlier attempt, which continues: %s", found.folder)
             return found
         # From here on another attempt finds it.
         record.prepare()

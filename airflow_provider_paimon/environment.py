@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 @contextlib.contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for the length of a `with` block; the old ones come back afterwards."""
+    """Environment variables for the length of a `with` block; the old values are set again afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

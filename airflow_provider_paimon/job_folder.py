@@ -37,7 +37,7 @@ def job_folder() -> Iterator[Path]:
 
 
 def kept_folder() -> Path:
-    """A folder for a process that goes on when the task ends: that one must hold the lock, and remove the folder.
+    """A folder for a process that continues when the task ends: that one must hold the lock, and remove the folder.
 
     It has a minute to take the lock.
     """

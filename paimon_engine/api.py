@@ -152,7 +152,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         """Deletes the files of messages that will not be committed.
 
         What a snapshot, tag, branch or changelog has by now stays, so an abort after the commit deletes nothing. A
-        commit after the abort is refused. Where something is deleted, an empty snapshot is made, which keeps out a
+        commit after the abort is refused. Where something is deleted, an empty snapshot is made, which refuses a
         commit of these messages that is on its way. May be repeated.
 
         Raises: InvalidArgumentError for messages of another table; StorageError.

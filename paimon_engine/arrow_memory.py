@@ -23,7 +23,7 @@ SETTINGS: Final = {
 }
 """Environment of processes that carry out work and end. What they have freed waits for their next batch: Arrow's
 jemalloc gives it back within a second, which costs 4 % of a compaction, and no less memory at its peak. The thread that
-gives it back must go too: told to wait for ever, it takes a tenth of a processor (measured)."""
+gives it back must go too: if it waits without an end, it takes a tenth of a processor (measured)."""
 
 
 def choose_for_process() -> None:

@@ -71,9 +71,9 @@ class CleanUpVerbs(Verbs):
     ) -> RestoreResult:
         """Undoes a deletion that moved its files aside (`quarantine=True`); `quarantine` is the name in its result.
 
-        Files, tags, branches and snapshots come back to where they were. Where something else has taken their place
+        Files, tags, branches and snapshots are restored to where they were. Where something else has taken their path
         nothing is moved, and the error says what is in the way; `as_tags` then brings versions back under new names.
-        Of a quarantine in the state `without_list` only files come back.
+        Of a quarantine in the state `without_list` only files are restored.
 
         Raises: InvalidArgumentError, CorruptTableError if its list is damaged, ConflictError, StorageError.
         """

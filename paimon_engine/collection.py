@@ -12,7 +12,7 @@ def without_collection() -> Iterator[None]:
     """Holds the search for reference cycles back until the end of the block, if it is on.
 
     Each search goes through all objects that there are; while 100,000 entries of manifests were made, searches took
-    two fifths of the time (measured). What is freed by counting references is freed all the same.
+    two fifths of the time (measured). Objects that reference counts free are freed nevertheless.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -41,7 +41,7 @@ def hide(values: Iterable[str]) -> None:
 
 @contextmanager
 def hidden_within() -> Iterator[None]:
-    """What is hidden within the block is shown again after it, for a process that goes on with other secrets."""
+    """What is hidden within the block is shown again after it, for a process that continues with other secrets."""
     before = set(_HIDDEN)
     try:
         yield

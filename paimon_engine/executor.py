@@ -144,7 +144,7 @@ class ByGroup:
 class Executor(Protocol):
     """Runs independent tasks somewhere.
 
-    - Outcomes come back in task order (map), or those of parts first and then by ascending group (shuffle); one
+    - Outcomes are returned in task order (map), or those of parts first and then by ascending group (shuffle); one
       failure stops no other task.
     - A task may run more than once, also at the same time: executors repeat tasks of lost workers. So a task only
       writes new files under fresh names and returns what it wrote; only what is returned can be committed.

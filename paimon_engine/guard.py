@@ -1,7 +1,7 @@
 """A process that must not outlive the one that started it, and that stops when it is asked to.
 
 The starter keeps the write end of our standard input open and never writes. When it dies, in any way, the
-operating system closes that end, and reading here gives end of file. Where others stand between the two, as
+operating system closes that end, and reading here gives end of file. Where other processes are between the two, as
 `spark-submit` does, the starter holds a lock on a file instead, which ends with it, too.
 
 1. The main thread is interrupted, as by Ctrl-C, so that files that were not committed go and sessions stop.
@@ -10,7 +10,7 @@ operating system closes that end, and reading here gives end of file. Where othe
    the workers of an embedded Spark are in it. A main thread that is stuck in a library's call hears of no signal, so
    a thread counts these seconds.
 3. So is what is left when this process ends by itself once its starter has died: a JVM that was about to say where it
-   listens finds no reader, and would wait for ever.
+   listens finds no reader, and would wait without an end.
 """
 
 from __future__ import annotations

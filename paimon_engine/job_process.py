@@ -50,7 +50,7 @@ class Beating:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        # A store that hangs must not hold up the end.
+        # A store that hangs must not delay the end.
         self._thread.join(timeout=BEAT_S)
 
     def tell(self, progress: Progress) -> None:
@@ -77,7 +77,7 @@ class Beating:
 
 @contextmanager
 def recorded_end(record: JobRecord) -> Iterator[None]:
-    """Writes into the record why the block failed, or that it was stopped; the error goes on."""
+    """Writes into the record why the block failed, or that it was stopped; the error is raised again."""
     try:
         yield
     except KeyboardInterrupt:

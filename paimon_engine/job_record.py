@@ -76,7 +76,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _without_stack(text: str) -> str:
-    """The first lines of a message; those of Java go on with where each error arose."""
+    """The first lines of a message; those of Java then list where each error arose."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
     return "\n".join(lines[:_CAUSE_LINES])
 

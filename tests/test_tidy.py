@@ -170,6 +170,24 @@ IDIOMS = {
     "takes? bac" + "k": "retract, undo, remove",
     "what came o" + "f": "result",
     "as to" + "ld": "as given",
+    "told ap" + "art": "distinguished",
+    "cut sh" + "ort": "interrupted",
+    "all the sa" + "me": "nevertheless",
+    "way o" + "ut": "remedy, what to do",
+    "makes? su" + "re": "check, confirm",
+    "at ha" + "nd": "available",
+    "of another mak" + "ing": "foreign",
+    "keeps? o" + "ut": "block, refuse",
+    "lets? g" + "o": "delete, release",
+    "lives? o" + "n": "is kept",
+    "in the mid" + "st": "in the middle",
+    "whose tu" + "rn": "the next",
+    "gets? thro" + "ugh": "succeed",
+    "for ev" + "er": "always, without end",
+    "(?:held|holds?) u" + "p": "pause, delay",
+    "(?:come|comes|came) ba" + "ck": "be restored, be returned",
+    "stands? i" + "n for": "replace",
+    "nobody underst" + "ands": "unreadable",
     "is no (?:Paimon|Parquet|integer|number|text|name|time|type|filter|file|date|size)"
     "\\b(?! [a-z]+ (?:is|are))": "is not a",
 }
@@ -177,9 +195,12 @@ IDIOM = re.compile(r"(?<!there )\b(" + "|".join(IDIOMS) + r")\b", re.IGNORECASE)
 
 
 def test_the_text_is_plain_english():
-    """What engineers read, in both packages and in the documentation, avoids these idioms."""
+    """What engineers read, in packages, tests and documentation, avoids these idioms."""
     pages = [
         PROJECT / "README.md",
+        PROJECT / "CHANGELOG.md",
+        *sorted((PROJECT / "tests").rglob("*.md")),
+        *sorted(path for path in (PROJECT / "tests").rglob("*.py") if path != Path(__file__)),
         *sorted((PROJECT / "docs").rglob("*.md")),
         PROJECT / "paimon_engine/ARCHITECTURE.md",
     ]

@@ -32,7 +32,7 @@ class Launcher(Protocol):
 
 @runtime_checkable
 class Detaching(Protocol):
-    """A launcher that can leave a job to itself: it goes on when the task ends, and tells by its record how it goes."""
+    """A launcher that can leave a job to itself: it continues when the task ends, and its record shows its state."""
 
     def detach(self, job: engine.Job, secrets: Mapping[str, str], record: engine.JobRecord) -> None:
         """Starts the job.

@@ -77,7 +77,7 @@ class Subprocess:
         return outcome
 
     def detach(self, job: engine.Job, secrets: Mapping[str, str], record: engine.JobRecord) -> None:
-        """Starts the job in a process that goes on when the task ends.
+        """Starts the job in a process that continues when the task ends.
 
         Raises: AirflowFailException if there is no such Python.
         """
@@ -217,7 +217,7 @@ def start_detached(
     *,
     folder: Path | None = None,
 ) -> None:
-    """Starts a command and a process that waits for it, which both go on when the task ends.
+    """Starts a command and a process that waits for it, which both continue when the task ends.
 
     `job` is an argument that holds the job; `folder` has files of the command, and goes when it has ended.
     Raises: AirflowFailException if there is no such Python.

@@ -89,7 +89,7 @@ class SparkSubmit:
             record = self._new_record(job)
             found = running_of(record)
             if found is not None:
-                logger.info("Found the job of an earlier attempt, which goes on: %s", found.folder)
+                logger.info("Found the job of an earlier attempt, which continues: %s", found.folder)
                 self._record = found
                 return _ended(found, Watch(found).wait)
             self._record = record
@@ -134,7 +134,7 @@ class SparkSubmit:
         return watch.wait()
 
     def detach(self, job: engine.Job, secrets: Mapping[str, str], record: engine.JobRecord) -> None:
-        """Starts the job in processes that go on when the task ends.
+        """Starts the job in processes that continue when the task ends.
 
         Raises: AirflowFailException if it cannot be started.
         """

@@ -1,7 +1,7 @@
 """Following a job by its record: how far it is, how it ended, and whether it is still there.
 
 A process that is gone cannot say so. It counts as lost when its signs of life stop changing; times of different
-machines are not compared. A job that was taken for lost and is not, commits once all the same: its next attempt
+machines are not compared. A job that was taken for lost and is not, commits once nevertheless: its next attempt
 commits under the same name.
 """
 
@@ -111,7 +111,7 @@ def running_of(record: engine.JobRecord) -> engine.JobRecord | None:
                 return other
         except JobLostError:
             if not is_stopping:
-                # Should it be there all the same, it stops when it looks next.
+                # If it nevertheless exists, it stops at its next check.
                 other.ask_to_stop()
                 continue
         forget(other)

@@ -13,7 +13,7 @@ class PaimonSnapshotSensor(PaimonTableSensor):
     """Waits for a snapshot that has all that is asked for; without anything, for the table's first one.
 
     Gives the newest such snapshot: `{"snapshot_id", "commit_kind", "commit_time", "watermark"}`. After a rollback, ids
-    are given again: a wait for more than a number goes on until the table has got so far again.
+    are given again: a wait for more than a number continues until the table has reached it again.
 
     Args:
         after_snapshot: its id is greater than this; from XCom: `"{{ ti.xcom_pull('write')['snapshot_id'] }}"`.

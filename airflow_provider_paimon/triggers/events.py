@@ -29,7 +29,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
 
     What is there when the trigger first starts is not told; a table that is not there yet is waited for, and then told
     from its first snapshot on. Where the trigger has got to is kept in Airflow's state store of the asset: after a
-    restart of the triggerer it goes on there. Where the triggerer was killed within about a second after an event, it
+    restart of the triggerer it continues there. Where the triggerer was killed within about a second after an event, it
     is not known whether that one was stored: then the same event comes again, with `redelivered` true.
 
     All triggers of one connection share one poll loop, whose interval is the shortest `poke_interval` of them.

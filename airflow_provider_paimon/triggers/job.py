@@ -94,7 +94,7 @@ class PaimonJobTrigger(BaseTrigger):
     async def _record(self) -> engine.JobRecord:
         hook = PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
         await hook.load_connection()
-        # It loads the engine, and files are read by blocking calls, which would hold up all other triggers.
+        # It loads the engine, and files are read by blocking calls, which would delay all other triggers.
         return await asyncio.to_thread(lambda: engine.JobRecord.at(self.folder, hook.storage_options))
 
     async def _has_ended(self, watch: Watch) -> bool:

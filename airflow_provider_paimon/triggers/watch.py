@@ -84,7 +84,7 @@ class TableChanges(SharedStreamProducer):
         self._hook = hook
 
     async def open_stream(self) -> AsyncIterator[tuple[Change, Change]]:
-        """A `Change` for each table that is other than at the last look; goes on whatever fails meanwhile."""
+        """A `Change` for each table that is other than at the last look; continues whatever fails meanwhile."""
         while True:
             self._watched.woken.clear()
             for table in await self._changed():

@@ -1,4 +1,4 @@
-"""Branches: make, delete with the files that only they need, rename; and make main go on where a branch is.
+"""Branches: make, delete with the files that only they need, rename; and make main continue from a branch.
 
 Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was interrupted may be
 repeated from the branch, which stays as it is:
@@ -361,7 +361,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
             _replace_main(main, branch, forward, result, news)
             # Main's own newest schema, which workers would read, may have been removed.
             result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
-        logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
+        logger.info("main of %s continues from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return result
 
 
@@ -369,7 +369,7 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
     """The changes that main lacks, and the changes of main that the branch lacks. Raises: InvalidArgumentError."""
     theirs = {snapshot.id: snapshot for snapshot in list(snapshots_newest_first(branch))[::-1]}
     if not theirs:
-        raise InvalidArgumentError(f"branch {branch.paths.branch!r} has no snapshot for main to go on from")
+        raise InvalidArgumentError(f"branch {branch.paths.branch!r} has no snapshot for main to continue from")
     begin = min(theirs)
     ours = {root.snapshot.id: root.snapshot for root in roots if root.branch == MAIN_BRANCH and root.is_snapshot}
     below = [number for number in ours if number < begin]

@@ -186,7 +186,7 @@ class _ClusteringState:
         return self.table.options.target_file_size_bytes
 
     def fail(self, bucket: Bucket, error: PaimonError) -> None:
-        """Notes that a bucket could not be clustered; the others go on."""
+        """Notes that a bucket could not be clustered; the others continue."""
         logger.warning("bucket %d was not clustered: %s", bucket[1], error)
         self.failed.append(f"bucket {bucket[1]}: {error}")
         self.first_failure = self.first_failure or error
@@ -215,7 +215,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
         begun = work_begins(table, run.seen)
         listener = in_round(context.on_progress, run.rounds)
         messages = _rewrite(replace(context, on_progress=listener), run, taken.chosen)
-        # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
+        # A repeated job continues where it was stopped, but does not begin again if it had finished.
         part = identifier_of(Maker.CLUSTER, job.parts + run.rounds)
         identifier = part if taken.later or run.first_failure is not None else job.identifier
         request = replace(job.request(messages), commit_identifier=identifier, begun=begun)

@@ -2,7 +2,7 @@
 
 1. Buckets are planned, those that cost readers most first (`table.compaction.compaction_plan`).
 2. A round takes as many of them as a commit should hold and the budget has left; the others wait or are left.
-3. Large buckets are split into parts, which run side by side (`table.compaction.compaction_round`); the parts of a
+3. Large buckets are split into parts, which run at the same time (`table.compaction.compaction_round`); the parts of a
    bucket are committed as one.
 4. The buckets that wait, and those that others changed meanwhile, are planned again from the latest snapshot.
 """
@@ -220,7 +220,7 @@ def _run_rounds(context: Context, plan: CompactionPlan, progress: CompactionProg
         with context.phases("merge"):
             outcome = carry_out(plan, tasks, context.executor, on_progress=listener)
         outdated = progress.rewritten(outcome)
-        # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
+        # A repeated job continues where it was stopped, but does not begin again if it had finished.
         part = identifier_of(Maker.JOB, job.parts + progress.rounds)
         is_part = taken.later or progress.failures or outdated
         conflicting: frozenset[Bucket] = frozenset()

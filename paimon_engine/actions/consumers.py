@@ -28,10 +28,10 @@ from paimon_engine.table.state.snapshots import consumer_files, next_snapshot_of
 
 @dataclass(frozen=True, slots=True)
 class ResetConsumer(Spec):
-    """Let a consumer go on from a snapshot; without one it is forgotten, or with `quarantine` moved aside."""
+    """Let a consumer continue from a snapshot; without one it is deleted, or with `quarantine` moved aside."""
 
     consumer: Annotated[Name, "name of the consumer"]
-    next_snapshot: Annotated[int | None, "id of the snapshot to go on from; without one the consumer is forgotten"] = (
+    next_snapshot: Annotated[int | None, "id of the snapshot to continue from; without one the consumer is deleted"] = (
         None
     )
     quarantine: ToQuarantine = False
@@ -86,9 +86,9 @@ class ConsumersResult(Result):
 
 @action
 def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
-    """Sets where the consumer goes on. Safe to repeat.
+    """Sets where the consumer continues. Safe to repeat.
 
-    Raises: InvalidArgumentError for a bad name; NotFoundError if it could not go on there.
+    Raises: InvalidArgumentError for a bad name; NotFoundError if it could not continue there.
     """
     table = context.table
     check_file_name("consumer", spec.consumer)
@@ -103,7 +103,7 @@ def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
     # One beyond the latest: the consumer has read everything.
     if not low <= spec.next_snapshot <= high:
         raise NotFoundError(
-            f"consumer {spec.consumer!r} cannot go on from snapshot {spec.next_snapshot}: choose {low} to {high}"
+            f"consumer {spec.consumer!r} cannot continue from snapshot {spec.next_snapshot}: choose {low} to {high}"
         )
     table.env.storage.overwrite(path, pretty_json({"nextSnapshot": spec.next_snapshot}).encode())
     return ConsumersResult("reset", consumer=spec.consumer, next_snapshot=spec.next_snapshot)

@@ -6,7 +6,7 @@
    that was committed before its end.
 3. What cannot be made is reported with the reason, and keeps no other day from its tag.
 
-Java has nothing like it: `tag.automatic-creation` goes on after the newest tag, and leaves gaps before it.
+Java has nothing like it: `tag.automatic-creation` continues after the newest tag, and leaves gaps before it.
 """
 
 from __future__ import annotations

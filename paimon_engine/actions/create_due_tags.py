@@ -3,7 +3,7 @@
 1. `tag.automatic-creation` says by which clock. With `process-time` and `watermark`, `meta.tag_periods` works out
    from the existing tags and snapshots which periods have ended; with `batch`, the tag of today moves to the latest
    snapshot, so this is to run after each batch job.
-2. The tags are made, oldest first. A run that was interrupted may be repeated: it goes on where the newest tag is.
+2. The tags are made, oldest first. A run that was interrupted may be repeated: it continues after the newest tag.
 3. Of more automatic tags than `tag.num-retained-max` the oldest go, with the files that only they kept.
 
 A dry run is step 1, and the plan of step 3.

@@ -70,7 +70,7 @@ class ExpireChangelogsResult(Result):
 
     `kept_by_tags` maps tags that kept files of expired changelogs to their snapshot ids. `deleted` names every file.
     `stopped` says what ended the run early or kept files from being deleted. `remaining` counts the changelogs that are
-    old enough to go and stay all the same; `stopped` says why. `quarantines` are as those of `ExpireResult`.
+    old enough to expire but stay; `stopped` says why. `quarantines` are as those of `ExpireResult`.
     """
 
     status: str

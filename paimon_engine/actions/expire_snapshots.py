@@ -86,9 +86,9 @@ class ExpireResult(Result):
     that went. `kept_by_tags` maps tags that kept files of expired snapshots to their snapshot ids. `deleted` names
     every file. `stopped` says what ended the run early or kept files from being deleted.
 
-    `remaining` counts the snapshots that are old enough to go and stay all the same, `remaining_because` says why: a
+    `remaining` counts the snapshots that are old enough to expire but stay, `remaining_because` says why: a
     limit, the time, a consumer, or what could not be read. Each round has a quarantine of its own where files are moved
-    aside: `quarantines` names them in the order in which they come back, and `quarantine` is the first to come back.
+    aside: `quarantines` names them in the order in which to restore them, and `quarantine` is the first to restore.
     """
 
     status: str

@@ -88,7 +88,7 @@ class PurgeFiles(Disposal):
 class PurgeFilesResult(Result):
     """What went; `status` is `purged`, `noop` (there was nothing), `already_done`, `stopped` or `dry_run`.
 
-    A dry run says what would be deleted. `snapshot_id` is the empty snapshot from which on the table goes on. `deleted`
+    A dry run says what would be deleted. `snapshot_id` is the empty snapshot from which the table continues. `deleted`
     names every file, `quarantine` where they are now, if they were moved aside; `stopped` says what was left, and why.
     """
 

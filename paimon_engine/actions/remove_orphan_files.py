@@ -2,7 +2,8 @@
 
 1. Old files are listed, then the names that all snapshots, tags, branches and long-lived changelogs use are read, then
    those that are new since (`table.removal.orphans`). Old files that nothing names are orphans. A dry run ends here.
-2. A fence keeps out commits of files that are about to go (`table.removal.fence`); what was named before it stays.
+2. A fence makes commits of files that are about to be deleted fail (`table.removal.fence`); what was named before it
+stays.
 3. The others are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
    Those for which a quarantine waits, since who moved files there died, go there in any case. A file of which a
    quarantine holds a copy stays, since a restore may be about to bring it back; `notes` say so.

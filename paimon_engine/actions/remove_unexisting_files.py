@@ -5,7 +5,7 @@
 2. One commit of the kind OVERWRITE removes those that are missing. A dry run ends before it.
 
 Their rows are lost. In a table with a primary key, older rows of the same keys in other files show again. Older
-snapshots and tags are not changed: they name these files for ever. First look whether a file can be brought back, from
+snapshots and tags are not changed: they always name these files. First check whether a file can be restored, from
 a quarantine (`restore`) or a copy.
 
 Source: `RemoveUnexistingFilesAction` of the Java library.

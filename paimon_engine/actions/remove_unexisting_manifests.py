@@ -2,7 +2,7 @@
 
 1. The manifest lists of the latest snapshot say which manifests there should be; a list that is missing itself counts
    as empty. Those that the store does not have are left out.
-2. What the others say is folded again: a file whose removal stood in a lost manifest shows again, a removal of a file
+2. What the others say is folded again: a file whose removal was in a lost manifest is live again, a removal of a file
    that a lost manifest had added has nothing to remove and is dropped.
 3. One commit of the kind OVERWRITE names what is left. A dry run ends before it.
 

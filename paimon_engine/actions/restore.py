@@ -4,7 +4,7 @@ Restoring goes in this order, so that no reader meets an incomplete version:
 
 1. What is in the way is looked for: a tag, branch or snapshot that has become another one, a row of snapshots that
    would have a gap, a version of which files were deleted later. With any of it nothing is moved.
-2. Data, index and metadata files come back.
+2. Data, index and metadata files are restored.
 3. Then what readers start from: schemas, tags, changelogs and consumers, and snapshots from where the table's are on.
 
 What each action's undo means: after `expire_snapshots`, `delete_tag`, `expire_tags` and `delete_branch` the table is as
@@ -12,14 +12,14 @@ it was before. After `rollback` its newer snapshots are there again, the newest 
 `purge_files` the older snapshots, tags and branches are there again below the empty one: roll back to the one that you
 want. Where a tag was moved, or main was fast-forwarded, the older state has no name of its own any more, and can be
 given one: `as_tags` brings snapshots and tags back under the names `restored-<snapshot>` and `restored-<tag>`. A
-version that lacks files stays away, and the list stays with it, so that it can come back once they are there.
+version that lacks files stays away, and the list stays with it, so that it can be restored once they are there.
 
-A deletion that is paused between two of its steps cannot be told from one that died. Where files or versions are both
-in the quarantine and at their own paths, and are younger than a day, a restore keeps the quarantine, and emptying keeps
-these copies; both say so, and can be repeated a day later. One chain of events is not covered: a deletion is paused
-after it has copied a file, a second run finishes it and a restore brings the file back; when the first one goes on, it
-deletes the file in its place, and no copy is left. It takes a pause at just this step, and three runs on one
-quarantine.
+A deletion that is paused between two of its steps cannot be distinguished from one that died. Where files or versions
+are both in the quarantine and at their own paths, and are younger than a day, a restore keeps the quarantine, and
+emptying keeps these copies; both say so, and can be repeated a day later. One chain of events is not covered: a
+deletion is paused after it has copied a file, a second run finishes it and a restore brings the file back; when the
+first one continues, it deletes the file in its place, and no copy is left. It takes a pause at just this step, and
+three runs on one quarantine.
 
 What a run that died has left of a quarantine is listed, brought back and emptied like any other, and never keeps
 another one from it (`table.removal.quarantine_state`). Without a list, files go back to where their paths say that they
@@ -67,7 +67,7 @@ _UNKNOWN_ACTION: Final = "unknown"
 class Restore(Spec):
     """Bring back what the quarantine of that name holds; a dry run says what.
 
-    With `as_tags` snapshots and tags come back as tags `restored-<snapshot>` and `restored-<tag>`. `parallelism` and
+    With `as_tags` snapshots and tags are restored as tags `restored-<snapshot>` and `restored-<tag>`. `parallelism` and
     `files_per_second` are limits as for deletions.
     """
 
@@ -80,7 +80,7 @@ class Restore(Spec):
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult(Result):
-    """What came back; `status` is `restored`, `dry_run` or `stopped`: run it again then, `stopped` says why.
+    """What was restored; `status` is `restored`, `dry_run` or `stopped`: run it again then, `stopped` says why.
 
     `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in
     the quarantine nor in their place. `snapshots`, `tags` and `branches` are what readers can start from again; `left`
@@ -108,8 +108,8 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     """Brings a quarantine back. Safe to repeat until its status is `restored`.
 
     Raises: InvalidArgumentError if there is no such quarantine; CorruptTableError if its list is damaged; ConflictError
-    if something else is in the place of what should come back; StorageError; UnsupportedError, CallbackError as in
-    `table.branches_tags.tag_notifications`, where tags come back.
+    if something else has the path of what should be restored; StorageError; UnsupportedError, CallbackError as in
+    `table.branches_tags.tag_notifications`, where tags are restored.
     """
     table, executor = context.table, context.executor
     if (
@@ -120,7 +120,7 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     quarantine = read_quarantine(table, spec.quarantine)
     roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
     if roots.conflicts:
-        raise ConflictError(f"quarantine {spec.quarantine} cannot come back: {'; '.join(roots.conflicts)}")
+        raise ConflictError(f"quarantine {spec.quarantine} cannot be restored: {'; '.join(roots.conflicts)}")
     if spec.dry_run:
         return _result("dry_run", quarantine, roots)
     with ExitStack() as stack:
@@ -152,7 +152,7 @@ def _brought_back(
         roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
         lost = roots.conflicts or tuple(f"{move.target} was moved aside again" for move in _aside(table, absent))
         if lost:
-            reason = f"a clean-up took files that had come back, run it again: {'; '.join(lost)}"
+            reason = f"a clean-up moved restored files away again, run it again: {'; '.join(lost)}"
             return _result("stopped", quarantine, RootsToRestore(), stopped=(reason,))
     write_roots(table, roots)
     absent = _absent(table, moves)
@@ -163,7 +163,7 @@ def _brought_back(
             return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))
         absent = _absent(table, moves)
     missing = tuple(move.target for move in absent)
-    # Versions that are left can come back from the list alone, once their files are there again.
+    # Versions that are left can be restored from the list alone, once their files are there again.
     if in_use:
         strange: Sequence[str] = [
             (
@@ -191,7 +191,7 @@ def _aside(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
 def _returned(table: TableHandle, spec: Restore, executor: Executor, held: StoredQuarantine) -> RestoreResult:
     """Brings back the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
-    left = ("without a list only files come back; an orphan clean-up deletes those that nothing needs",)
+    left = ("without a list only files are restored; an orphan clean-up deletes those that nothing needs",)
     status, files, strange = "dry_run", moves, list[str]()
     if not spec.dry_run:
         how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
@@ -323,7 +323,7 @@ def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[StoredQuara
 def list_quarantines(table: TableHandle) -> list[Mapping[str, Any]]:
     """Every quarantine of the table, oldest first, whatever state it is in.
 
-    Each has `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, and how it stands: `state` as in
+    Each has `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, and its state: `state` as in
     `table.removal.quarantine_state`, `files_there`, and `problem` if its list cannot be understood.
 
     Raises: StorageError.

@@ -1,6 +1,6 @@
 """Roll back without losing anything: a new snapshot that holds what an earlier one held.
 
-1. The files live now and then are compared; a tag keeps the earlier snapshot, since files come back that later
+1. The files live now and then are compared; a tag keeps the earlier snapshot, since files are live again that later
    snapshots removed, and who expires those must not delete them.
 2. The next snapshot removes what is live only now and adds what was live only then, with the schema, index and
    statistics of the earlier one. If somebody else commits first, this is worked out again.

@@ -8,7 +8,7 @@ is the whole command: each field of `Compact` is an option, with the help that t
 the decoder that jobs and operators use; the docstring is the command's help, and the function prints the result.
 An action without a face has a plain one under its own name.
 
-The options of a command are made when they are needed: specs stand beside their actions, which import Arrow.
+The options of a command are made when they are needed: specs are in the modules of their actions, which import Arrow.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metadata records: Avro container bytes ↔ dictionaries, read from ORC and Parquet too.
 
-Manifests, manifest lists and index manifests are Avro object containers; releases up to 2.0 could be told to
+Manifests, manifest lists and index manifests are Avro object containers; releases up to 2.0 had an option to
 write them as ORC or Parquet, so the reader looks at the first bytes of the file.
 Fields are resolved by name only: writers differ in record names, namespaces and field order.
 """

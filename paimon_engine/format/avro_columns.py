@@ -5,7 +5,7 @@ NumPy reads one field of one record in every block. For manifests of 100,000 fil
 decoder that makes dictionaries (measured).
 
 This reads what writers usually write. Whatever is unusual raises `NotPlain`, and is left to the decoder that looks at
-records one by one and knows what to say of them: nothing is refused here, and nothing damaged gets through.
+records one by one and knows what to say of them: nothing is refused here, and nothing damaged is accepted.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def columns_of(schema: bytes, blocks: Sequence[tuple[int, bytes]]) -> Columns:
         at, limits = at[:active], limits[:active]
         at, arrays = node.read(data, at)
         if (at > limits).any():
-            raise NotPlain("a record that goes on behind its block")
+            raise NotPlain("a record that continues after its block")
         found.append(arrays)
         places.append(firsts[:active] + number)
         ended = left[:active] == number + 1

@@ -5,7 +5,7 @@
 | 4·i | hash i, int32 big endian |
 
 The hashes differ from each other and are in no particular order. A file holds each hash that its bucket has ever
-seen: deleting a key leaves its hash, so that the key comes back to the same bucket.
+seen: deleting a key leaves its hash, so that the key returns to the same bucket.
 
 Source: `HashIndexFile`, `IntFileUtils` of the Java library.
 """

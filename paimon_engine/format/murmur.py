@@ -52,7 +52,7 @@ class Murmur:
             mix(self.states(), word, self._block, self._spare)
 
     def states(self) -> Array:
-        """The state of each row, to go on from there."""
+        """The state of each row, to continue from there."""
         if self._common is not None:
             self._hashes.fill(self._common)
             self._common = None

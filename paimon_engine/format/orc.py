@@ -4,7 +4,7 @@ ORC has no time of day (Java writes milliseconds as an int) and one kind of time
 before 1970, `orc_timestamps` repairs what Arrow wrote.
 
 Files of Java have types CHAR(n) and VARCHAR(n): values are cut to n characters, and CHARs are padded with spaces in
-the file and come back without. Arrow does none of that, so `fitted` does it behind the reader.
+the file and are read without it. Arrow does none of that, so `fitted` does it behind the reader.
 
 Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 """
@@ -133,7 +133,7 @@ def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> di
     try:
         stripes = stripes_of(source, file)
     except WRONG:
-        # The rows may be whole all the same; if they are not, reading them says so.
+        # The rows may nevertheless be complete; if they are not, reading them raises an error.
         return {}
     parts = [part for conjunct in conjuncts_of(where) if (part := _plain_values(conjunct, file.schema)) is not None]
     return {
@@ -303,7 +303,7 @@ class OrcWriter:
                 if orc_timestamps.without_form(moments).any():
                     raise UnsupportedError(
                         f"column {name!r} has timestamps with parts of a millisecond in the last second before 1970, "
-                        "which ORC cannot tell from the first second after it: use 'file.format' = 'parquet'"
+                        "which ORC cannot distinguish from the first second after it: use 'file.format' = 'parquet'"
                     )
                 self._to_be_mended |= orc_timestamps.needs_rewriting(moments)
 

@@ -267,7 +267,7 @@ def _with_ranges(message: bytes, number: int, ranges: Mapping[int, _Range]) -> b
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What stands behind the stripes."""
+    """What follows the stripes."""
 
     codec: str
     block_bytes: int

@@ -4,7 +4,7 @@ Arrow counts the nanoseconds since 1970 of both, and gives a wrong value without
 before 1677 and after 2262. So the bytes are looked at too. Nothing else would show it: the nanoseconds may be negative,
 as Java has them in every timestamp before 1970, and then no coarser unit that Arrow reads is right.
 
-To get at the bytes, the footer is told again, with columns of 12 bytes in place of INT96, which are stored alike.
+To read the bytes, the footer is rewritten in memory, with columns of 12 bytes instead of INT96, which are stored alike.
 
 Why no library does it: `thrift_compact`.
 

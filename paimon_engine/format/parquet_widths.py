@@ -6,7 +6,7 @@ lies between them. So such columns are read as dictionaries, which is faster any
 once as fit. Where a dictionary did not hold all values, Arrow would have to find the other indices again, at ten times
 the cost. Such columns are read plainly: a writer gives its dictionary up early, so that few rows refer to it. How many
 do, the headers up to the first plain page say; only where these times the longest value are too much for a batch, the
-column is read as a dictionary all the same.
+column is read as a dictionary nevertheless.
 """
 
 from __future__ import annotations

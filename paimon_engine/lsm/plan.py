@@ -153,7 +153,7 @@ class CompactTask:
 
     @property
     def _runs(self) -> int:
-        """Runs that are read side by side."""
+        """Runs that are read at the same time."""
         runs = max((len(section) for group in self.rewrites for section in group), default=1)
         return runs + len({file.level for file in self.lookups})
 

@@ -47,7 +47,7 @@ def last_non_null_value(versions: Versions, column: str) -> Positions:
 
 
 def first_value(versions: Versions, column: str) -> Positions:
-    """The oldest value, null too; if the first one comes from below, it only makes sure of the null that is there."""
+    """The oldest value, null too; if the first one comes from below, it only confirms the null that is there."""
     del column
     is_added, is_below = versions.steps == Step.ADD, versions.steps == Step.ADD_BELOW
     first, below = versions.first(is_added | is_below), versions.last(is_below)
@@ -70,7 +70,7 @@ def _first_from_below(steps: Sequence[int], valid: Sequence[bool]) -> int | None
     """Index of the first value that is not null, as the Java library finds it among values from below.
 
     Once it is found, every value from below takes its place, null too. But where the first one came from below, the
-    next one from below only makes sure of it.
+    next one from below only confirms it.
     """
     index: int | None = None
     is_found = False

@@ -129,7 +129,7 @@ def _is_out_of_order_array(data: bytes) -> bool:
 def _hip_sum(data: bytes, array: Any, few: Any) -> bytes:
     """The sum of the HIP estimator after the values of `few` went into `array`, whose stored form is `data`.
 
-    It means nothing once sketches were united, so that C++ leaves it 0. Java goes on adding to it.
+    It means nothing once sketches were united, so that C++ leaves it 0. Java continues to add to it.
     """
     datasketches = _library()
     union = datasketches.hll_union(array.lg_config_k)

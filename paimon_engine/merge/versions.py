@@ -30,7 +30,7 @@ _STEPS_BACK_MAX: Final = 8
 
 
 class Step(IntEnum):
-    """What a version does to the value so far: goes on top of it, goes below it, or is taken back out of it."""
+    """What a version does to the value so far: it is added as a newer or as an older one, or it is retracted."""
 
     ADD = 0
     ADD_BELOW = 1

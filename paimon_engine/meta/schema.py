@@ -193,7 +193,7 @@ def schema_to_json(schema: TableSchema) -> str:
         "primaryKeys": list(schema.primary_keys),
         "options": dict(schema.options),
     }
-    # An explicit null would come back from Java as the text "null".
+    # Java would read an explicit null as the text "null".
     if schema.comment is not None:
         value["comment"] = schema.comment
     value["timeMillis"] = schema.time_ms

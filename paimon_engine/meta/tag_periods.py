@@ -83,7 +83,7 @@ class TagPeriods:
 
 @dataclass(frozen=True, slots=True)
 class DueTag:
-    """A tag to make, and the snapshot that it goes on."""
+    """A tag to make, and its snapshot."""
 
     name: str
     snapshot: Snapshot

@@ -14,7 +14,7 @@ _PRIMITIVE: Final = frozenset({"null", "boolean", "int", "long", "float", "doubl
 
 
 class UnknownField(NamedTuple):
-    """Value of a field, and its Avro type; None where the type cannot stand on its own."""
+    """Value of a field, and its Avro type; None where the type refers to others."""
 
     value: Any
     avro_type: Any

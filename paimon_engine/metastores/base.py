@@ -1,4 +1,4 @@
-"""The protocol that all kinds of catalog implement: behind the `Catalog` that people use stands one metastore."""
+"""The protocol that all kinds of catalog implement: the `Catalog` that people use has one metastore."""
 
 from __future__ import annotations
 

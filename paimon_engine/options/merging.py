@@ -113,7 +113,7 @@ class MergeOptions(OptionTexts):
 
     @property
     def record_level_expire_time_ms(self) -> int | None:
-        """How long compactions keep a record; None: for ever."""
+        """How long compactions keep a record; None: without limit."""
         key = "record-level.expire-time"
         return self._duration(key, 0) if key in self.raw else None
 

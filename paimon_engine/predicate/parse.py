@@ -71,7 +71,7 @@ def parse_where(text: str) -> Predicate:
 
 
 def _where_it_fails(error: sqlglot.errors.SqlglotError) -> str:
-    """The word after which the parser could not go on, if it says."""
+    """The word after which the parser could not continue, if it says."""
     found = getattr(error, "errors", None) or [{}]
     word, column = found[0].get("highlight"), found[0].get("col")
     if not word or column is None:
@@ -322,7 +322,7 @@ def parse_timestamp(text: str, *, is_instant: bool = False) -> datetime | np.dat
 
 
 class _NoColumnError(InvalidArgumentError):
-    """A test is not of a column with a value; `name` is a text that stands where a column should."""
+    """A test is not of a column with a value; `name` is a text where a column should be."""
 
     def __init__(self, message: str, name: str | None) -> None:
         super().__init__(message)

@@ -46,7 +46,7 @@ _WAY_OUT: Final = (
 def check_workers(executor: SparkExecutor) -> None:
     """Checks Python, engine and packages where tasks will run.
 
-    Raises: UnsupportedError that names what a worker lacks, its host and the way out; SparkError if Spark fails.
+    Raises: UnsupportedError that names what a worker lacks, its host and what to do; SparkError if Spark fails.
     """
     session = executor.session
     count = min(executor.parallelism, _ASKED_MAX)

@@ -197,7 +197,7 @@ def name_of_spec(kind: Any) -> str:
 
 
 def _read(value: Any, hint: Any, edge: Edge) -> Any:
-    """The kept form of a value, by the kind of the annotation; what has no other form comes back as it is.
+    """The kept form of a value, by the kind of the annotation; what has no other form is returned unchanged.
 
     Raises: ValueError, InvalidArgumentError and others for a text that means no value of the kind.
     """

@@ -64,7 +64,7 @@ def _plain(hint: Any) -> dict[str, Any]:
         return {"type": "null"}
     if hint in _TYPES:
         return _with_texts(hint, {"type": _TYPES[hint]}, is_of_a_kind=True)
-    # What is not a plain value stands in a job as an object.
+    # What is not a plain value is an object in a job.
     return {} if hint is Any else {"type": "object"}
 
 

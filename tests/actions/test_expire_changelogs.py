@@ -306,7 +306,7 @@ def test_an_expired_snapshot_is_distinguished_from_one_that_never_existed() -> N
     history = History(LONG).write().write().write()
     history.expire(retain_max=1)
 
-    with pytest.raises(NotFoundError, match="only its changelog lives on"):
+    with pytest.raises(NotFoundError, match="only its changelog is kept"):
         history.tag("late", snapshot=1)
     with pytest.raises(NotFoundError, match="no snapshot 9"):
         history.tag("late", snapshot=9)

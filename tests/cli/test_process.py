@@ -44,7 +44,7 @@ def test_a_failed_task_shows_its_trace_only_on_request(table: Table):
 
 @pytest.fixture
 def guarded(table: Table, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A guarded job that waits for ever for its source, a named pipe."""
+    """A guarded job that waits without end for its source, a named pipe."""
     source = tmp_path / "never.csv"
     os.mkfifo(source)
     job = tmp_path / "job.json"

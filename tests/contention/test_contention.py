@@ -56,7 +56,7 @@ def test_nothing_is_lost_in_nine_roles_on_s3(s3_storage: dict[str, str]):
 
     account = settle(path, launch(path, SECONDS_ON_S3, s3_storage, NINE), s3_storage)
 
-    # A busy machine gets through a few commits here, and most of them only while the tagger has nothing to tag.
+    # A busy machine makes only a few commits here, and most of them only while the tagger has nothing to tag.
     everybody_did_something(account, "commits", "reads")
 
 

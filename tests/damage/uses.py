@@ -1,4 +1,4 @@
-"""What people do with a table, tried on one that may be damaged; and what came of it."""
+"""What people do with a table, tried on one that may be damaged; and the results."""
 
 from __future__ import annotations
 

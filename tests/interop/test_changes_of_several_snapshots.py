@@ -1,7 +1,7 @@
 """What several snapshots changed, read as one: every producer of changelogs and every merge engine, as Java reads it.
 
 Java merges the changelogs of a range with the merge engine of the table, one record of each sorted run at a time.
-What comes out follows from that, also where it is odd (a sum takes back what it has not added); only rows that have
+What comes out follows from that, also where it is odd (a sum retracts what it has not added); only rows that have
 lost their key, which Java gives where partial-update merges nothing but retracts that it ignores, are not rows here.
 """
 

@@ -37,7 +37,7 @@ def rust_limit(table: RandomTable) -> str | None:
         *re.findall(r"\d:(\w+)", table.options.get("file.format.per.level", "")),
     }
     if "avro" in formats and any(pa.types.is_nested(one.type) for one in table.schema):
-        return "rows in rows of Avro files come back as nulls there"
+        return "rows in rows of Avro files are read as nulls there"
     return None
 
 

@@ -98,7 +98,7 @@ def test_all_readers_agree(tmp_path: Path, oracle: JavaPaimon, pypaimon: PyPaimo
     assert_same_rows(rows_of(table.to_arrow()), rows_of(rows), "read by us")
     assert_same_rows(rows_of(rows), oracle.read(table.path), "read by Java")
     for client in ("python", "rust"):
-        # Points in time come back in microseconds from pypaimon.
+        # pypaimon returns points in time in microseconds.
         names = [field.name for field in rows.schema if "ns, tz" not in str(field.type)]
         theirs = pypaimon.read(table.path, client=client)
         assert_same_rows(rows_of(rows.select(names)), rows_of(theirs.select(names)), f"read by {client}")

@@ -46,10 +46,10 @@ def main() -> int:
     given = parser.parse_args()
     kinds = [of_name(name) for name in given.kinds.split(",")] if given.kinds else list(KINDS)
     failed = 0
-    with _java() as told:
+    with _java() as reported:
         for kind in kinds:
             begun = time.monotonic()
-            failed += _pairs(kind, given.every) if given.pairs else _histories(kind, told, given)
+            failed += _pairs(kind, given.every) if given.pairs else _histories(kind, reported, given)
             print(f"{kind.name}: {time.monotonic() - begun:.0f} s", flush=True)
     for what, count in sorted(HISTORY.items()):
         print(f"{count:7} {what}")
@@ -57,8 +57,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _histories(kind: Kind, told: Told, given: argparse.Namespace) -> int:
-    machine = type("History", (LifeCycle,), {"kind": kind, "at_end": told})
+def _histories(kind: Kind, reported: Told, given: argparse.Namespace) -> int:
+    machine = type("History", (LifeCycle,), {"kind": kind, "at_end": reported})
     phases = [Phase.generate] if given.no_shrink else [Phase.generate, Phase.shrink]
     try:
         run_state_machine_as_test(

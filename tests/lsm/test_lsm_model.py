@@ -136,7 +136,7 @@ def test_compaction_comes_to_rest(flushes: list[dict[int, bool]], words: list[st
             assert len(sorted_runs(files, ORDER)) <= trigger
             return
         bucket.compact(task)
-    raise AssertionError("compaction goes on and on")
+    raise AssertionError("compaction does not end")
 
 
 @settings(max_examples=200, deadline=None)

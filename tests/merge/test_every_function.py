@@ -53,7 +53,7 @@ def theta(stored: bytes) -> float:
 
 
 def without(acc: Any, value: Any) -> Any:
-    """`collect` takes back one equal element for each."""
+    """`collect` retracts one equal element for each."""
     if acc is None or not value:
         return acc
     left = list(acc)

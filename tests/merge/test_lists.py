@@ -44,7 +44,7 @@ def joined(name: str, lists: Sequence[list[Any] | None]) -> list[Any] | None:
 
 
 def some_lists(random: Random, kind: pa.DataType, count: int, nulls: float) -> pa.Array:
-    """Lists in the midst of longer buffers, in which nulls have elements, too."""
+    """Lists in the middle of longer buffers, in which nulls have elements, too."""
     offsets, lengths = [random.choice([0, 3])], random.choice([[0, 1, 1, 3], [1]])
     for _ in range(count + 2):
         offsets.append(offsets[-1] + random.choice(lengths))

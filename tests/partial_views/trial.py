@@ -101,7 +101,7 @@ def can_know(deed: str, view: View, paths: Sequence[str]) -> bool:
     """Whether the action can find in the visible files that something is missing.
 
     A tag or branch that is not visible leaves no trace where all its files are needed by visible versions, too. Orphan
-    removal does not touch such files. Whoever removes these versions cannot know (`docs/incomplete-tables.md`).
+    removal does not touch such files. The remover of these versions cannot know (`docs/incomplete-tables.md`).
     """
     return deed in LOOKING or not any(_TAG_OR_BRANCH.fullmatch(path) for path in paths if path not in view.paths)
 

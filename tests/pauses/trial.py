@@ -2,7 +2,7 @@
 
 1. The action succeeds, or raises a PaimonError that is no mere "not found" of its own files after it was acknowledged.
 2. The table is valid, nothing that a snapshot, tag or branch needs is deleted, and its rows are those before or after.
-3. After an error the action repeated under the same name comes to the rows of a run that nobody held up.
+3. After an error the action repeated under the same name gives the rows of a run that was not paused.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def cleaned(world: World, *, quarantine: bool = False) -> None:
     """The engine's clean-up, of everything that is there."""
     world.now_ms += 1
     table = beside(world, world.inner)
-    # Files of jobs at work are newer than the newest commit: somebody vouches for it that all versions are visible.
+    # Files of jobs at work are newer than the newest commit: it is confirmed that all versions are visible.
     newest = latest_snapshot_id(table) or 0
     spec = RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=newest, quarantine=quarantine)
     result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)

@@ -1,4 +1,4 @@
-"""Work on rows in a task's own process, ended by real signals in the midst of it."""
+"""Work on rows in a task's own process, ended by real signals in the middle of it."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse:
         try:
             line = next(line for line in starter.stdout if line.startswith("CHILD"))
             child = int(line.split()[1])
-            # Until the JVM is there, which is the one that would live on.
+            # Until the JVM is there, which is the one that would keep running.
             assert wait_until(lambda: _java_below(child), seconds=60)
             java = _java_below(child)
         finally:

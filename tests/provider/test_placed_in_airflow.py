@@ -1,4 +1,4 @@
-"""Where jobs run in a real Airflow: 50 small tables without a JVM; a task that is marked failed in the midst of its work."""
+"""Where jobs run in a real Airflow: 50 small tables without a JVM; a task that is marked failed in the middle of its work."""
 
 from __future__ import annotations
 

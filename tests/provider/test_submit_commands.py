@@ -1,4 +1,4 @@
-"""The command lines of `spark-submit` for clusters that are not at hand, as the Spark provider's hook builds them."""
+"""The command lines of `spark-submit` for clusters that are not available, as the Spark provider's hook builds them."""
 
 from __future__ import annotations
 

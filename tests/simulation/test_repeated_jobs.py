@@ -1,7 +1,7 @@
-"""Jobs, repeated for ever among writers, expiries, rollbacks and kills: the rows of each are there once, or not at all.
+"""Jobs, repeated without end among writers, expiries, rollbacks and kills: the rows of each are there once, or not at all.
 
 One seed is one history, all in one thread: attempts and upkeep die at any of their changes to the store, and others act
-in the midst of them. Where no other engine expires snapshots, an attempt that is left alone always ends; where one
+in the middle of them. Where no other engine expires snapshots, an attempt that is left alone always ends; where one
 does, an attempt may refuse, and never commits twice.
 """
 

@@ -64,7 +64,7 @@ def google() -> Iterator[tuple[str, dict[str, str]]]:
     server = servers.FakeGCSServer()
     server.start()
     process = server._process
-    # The server writes a line for each request, and waits for ever once 64 KiB of them are unread.
+    # The server writes a line for each request, and waits without end once 64 KiB of them are unread.
     assert process.stderr is not None
     threading.Thread(target=process.stderr.read, daemon=True).start()
     try:

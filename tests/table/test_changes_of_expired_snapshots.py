@@ -1,4 +1,4 @@
-"""Reading what changed where snapshots have expired and their changelogs live on."""
+"""Reading what changed where snapshots have expired and their changelogs are kept."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_commits_with_and_without_a_changelog_are_distinguished(tmp_path: Path) 
 
     with pytest.raises(NotFoundError, match="snapshots 6 to 7, and changelogs of 4 to 5"):
         table.to_arrow(incremental=(2, 7))
-    with pytest.raises(NotFoundError, match="snapshot 4 of .* has expired and only its changelog lives on"):
+    with pytest.raises(NotFoundError, match="snapshot 4 of .* has expired and only its changelog is kept"):
         table.to_arrow(snapshot=4)
-    with pytest.raises(NotFoundError, match="snapshot 4 of .* has expired and only its changelog lives on"):
+    with pytest.raises(NotFoundError, match="snapshot 4 of .* has expired and only its changelog is kept"):
         table.to_arrow(incremental=(4, 7), options={"incremental-between-scan-mode": "diff"})
     with pytest.raises(NotFoundError, match="no snapshot 2 in"):
         table.to_arrow(snapshot=2)
-    with pytest.raises(NotFoundError, match="only its changelog lives on"):
+    with pytest.raises(NotFoundError, match="only its changelog is kept"):
         table.rollback(snapshot=4)
 
 

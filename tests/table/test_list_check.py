@@ -1,4 +1,4 @@
-"""Manifest lists that are complete, but another snapshot's, are distinguished from those that belong together, whoever wrote them."""
+"""Manifest lists that are complete, but another snapshot's, are distinguished from those that belong together, of all engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schemas of main and of a branch, where main goes on from the branch."""
+"""The schemas of main and of a branch, where main continues from the branch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_schemas_of(main: TableHandle, branch: TableHandle, staying: Sequence[R
         if number > max(theirs) or changes:
             raise InvalidArgumentError(
                 f"{root.label} of {main.paths.root} stays and has schema {number}, which branch "
-                f"{branch.paths.branch!r} lacks or has another of: main could not go on from the branch and keep both; "
+                f"{branch.paths.branch!r} lacks or has another of: main cannot continue from the branch and keep both; "
                 "merge_branch brings its rows into main"
             )
 

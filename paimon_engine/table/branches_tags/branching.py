@@ -70,9 +70,9 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
 
 
 def _newest_schema_before(table: TableHandle, snapshot: Snapshot) -> int:
-    """Newest schema of what there is before: a rollback that goes on as the latest makes schemas go back with ids.
+    """Newest schema of all snapshots before: after `rollback_to_as_latest` a later one may have an older schema.
 
-    A branch without it would give its number to another one, and main could not go on from the branch.
+    A branch without it would give its number to another one, and main could not continue from the branch.
     """
     roots = (root.snapshot for root in all_roots(table) if root.branch == MAIN_BRANCH)
     return max((older.schema_id for older in roots if older.id < snapshot.id), default=0)

@@ -1,4 +1,4 @@
-"""Does each snapshot go on from the one before it, and do manifest lists say truly where their manifests' files lie?
+"""Does each snapshot continue the one before it, and are the partitions that manifest lists give for manifests right?
 
 A snapshot's base is what was live in the snapshot before; readers of changes and expiry rely on that. Plans leave out
 manifests by the partition statistics in their list: an entry outside of these is lost to them.

@@ -7,7 +7,7 @@
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows,
    and no page of theirs unpacks to more than readers take.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
-   Consumers say where they go on.
+   Consumers say where they continue.
 5. Record counts of a snapshot are the sums over its files. Changelogs that outlive their snapshots have their files.
 6. The indexes of data files, in manifests and beside the files, are there to their end.
 7. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
@@ -94,7 +94,7 @@ class Examination:
     closed: int
     """Files outside the table that may not be read; they were not looked at."""
     notes: tuple[Problem, ...]
-    """What is not as it should be in files that every reader takes all the same."""
+    """What is wrong in files that every reader nevertheless accepts."""
 
 
 def check_table(table: TableHandle, *, depth: Depth = Depth.FILES, footers: bool = True) -> list[Problem]:
@@ -276,7 +276,7 @@ class _Check:
     def _changelog_count(self, root: Root, files: RootFiles, changelog: Sequence[ManifestEntry]) -> Iterator[Problem]:
         records = sum(entry.file.row_count for entry in changelog)
         said = root.snapshot.changelog_record_count
-        # Of tagged snapshots Java's expiry takes the list, and the snapshot goes on to name it.
+        # Java's expiry deletes the list of tagged snapshots, and the snapshot still names it.
         is_known = files.changelog_manifests or root.snapshot.changelog_manifest_list is None
         if is_known and (said or 0) != records and (said is not None or not records):
             yield Problem(root.label, f"says {said} changelog records, its files have {records}")

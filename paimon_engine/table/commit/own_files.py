@@ -12,7 +12,7 @@ commit checks its files
 
 A check means: no plan of a clean-up names the file, and (in this order) the file exists. A commit that takes only
 minutes and meets no fence makes no request for this. Elapsed time is that of the wall clock or that of the machine's
-boot clock, whichever is longer: the one can be set back, the other may stand still while the machine sleeps.
+boot clock, whichever is longer: the one can be set back, the other may stop while the machine sleeps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long a commit goes on when other commits are faster, and how long it waits between its tries.
+"""How long a commit is retried when other commits are faster, and how long it waits between its tries.
 
 By default a commit tries for `DEFAULT_MINUTES`: the rows are already written, and only the last step is repeated.
 Options of the table override this:

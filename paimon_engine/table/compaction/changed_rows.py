@@ -94,7 +94,7 @@ class ChangedRows:
         ranges = [run.sequence_range for run in runs]
         in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
         order = replace(sequence_order(self._table.options), by_arrival=in_order)
-        # An older row that would win all the same, which no writer makes, must be there as a whole.
+        # An older row that would nevertheless be chosen, which no writer makes, must be there with all its columns.
         keys_only = self._keys_tell and in_order
         marks_only = self._marks and keys_only and not (rows_wanted or self._keep)
         within = [] if self._keys is None else self._keys.conjuncts

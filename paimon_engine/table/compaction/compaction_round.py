@@ -54,7 +54,7 @@ def split_tasks(plan: CompactionPlan, tasks: Sequence[CompactTask], executor: Ex
     """Each task with its parts, as large as the plan's goal says."""
     table, part_bytes = plan.table, plan.goal.task_bytes
     if part_bytes is None:
-        # What is cut is read twice at the ends: without use where nothing runs side by side.
+        # The ends of parts are read twice: useless where no parts run at the same time.
         usual_bytes = max(_PART_FILES * table.options.target_file_size_bytes, PART_BYTES_MIN)
         part_bytes = usual_bytes if executor.parallelism > 1 else sys.maxsize
     samples = key_samples(table, tasks, part_bytes, executor)

@@ -177,7 +177,7 @@ class _Rewrite:
             writer.write(rows)
 
     def _upgrade(self, file: DataFile) -> None:
-        """A file that overlaps nothing in the compaction; what it changes may have to be found out all the same."""
+        """A file that overlaps nothing in the compaction; what it changes may nevertheless have to be found out."""
         if self._task.must_read(file):
             changelog = self._writer(changelog=True)
             for _ in self._merged(((file,),), changelog, rows_wanted=False):

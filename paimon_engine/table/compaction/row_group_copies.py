@@ -4,7 +4,7 @@ Those of Parquet files of which a compaction would write every row again as it i
 between theirs, nothing is deleted in the file, no row is a delete record, the columns are those of today, and all that
 the manifest must say about the rows is known without a look at them. What is in doubt is decoded and merged.
 
-Small row groups are merged too, or files would stay in pieces for ever.
+Small row groups are merged too, or files would always consist of small pieces.
 """
 
 from __future__ import annotations

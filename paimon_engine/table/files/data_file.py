@@ -254,7 +254,7 @@ def _lost_keys(table: TableHandle, path: str, file: DataFile, file_schema: Table
 def read_stored_keys(
     table: TableHandle, location: BucketLocation, file: DataFile
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The keys that stand in front of the rows of a file, in order, as columns of the key.
+    """The keys from the key columns of a file, in order, as columns of the key.
 
     Without any columns from files that have none of them: paimon-rust leaves them out, and readers do without.
 

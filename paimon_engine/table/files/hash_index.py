@@ -6,7 +6,7 @@ files of the buckets that got new hashes. Java's writers do so blindly, which is
 two writers that begin with the same index, the second takes the first one's hashes out again, and a key that both bring
 can end in two buckets.
 
-Here the commit makes sure of it (`rebase`). It knows which index files the writer has read, and compares them with
+Here the commit checks it (`rebase`). It knows which index files the writer has read, and compares them with
 those of the snapshot that it is about to follow, partition by partition:
 
 1. They are the same: the writer's files go in.

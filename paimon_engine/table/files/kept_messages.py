@@ -1,7 +1,7 @@
 """Messages that are too large to travel: kept as a file of the table until they are committed or aborted.
 
 The file lies among the manifests and is named by no version, so that the removal of orphan files finds it, of this
-engine and of others, where nobody has come back for it.
+engine and of others, where no attempt has continued it.
 """
 
 from __future__ import annotations

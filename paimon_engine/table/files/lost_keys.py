@@ -1,4 +1,4 @@
-"""Keys of rows that Java 0.9 has stored without: they still stand in the key columns beside the row.
+"""Keys of rows that Java 0.9 has stored without: the key columns of the file still have them.
 
 Where a sequence group of `partial-update` merges retracts alone, 0.9 makes a row of their groups only, and leaves the
 columns of the primary key null. Data files hold the key once more, in front of the row.

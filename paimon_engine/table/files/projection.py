@@ -101,7 +101,7 @@ def _taken(rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
 
 
 def _is_inside_row(kind: pa.DataType, name: str, path: str) -> bool:
-    """Whether a path with dots begins at the ROW `name` and goes on inside it."""
+    """Whether a path with dots begins at the ROW `name` and continues inside it."""
     if not path.startswith(f"{name}.") or not pa.types.is_struct(kind):
         return False
     rest = path[len(name) + 1 :]

@@ -5,7 +5,7 @@ of each file, the content of the *roots* that were removed (files of snapshots, 
 and the content of the snapshots next to them. It is written before anything is removed or moved, so that an interrupted
 run can be undone, too: a file that is not in the quarantine is still at its original path, or was moved back already.
 It is deleted last, so that an interrupted `empty_quarantine` can be repeated. No reader and no other engine looks into
-the directory. A directory without a list, or with a damaged one, is possible all the same: see
+the directory. A directory without a list, or with a damaged one, is possible nevertheless: see
 `table.removal.quarantine_state`.
 
 A restore works in the opposite order: files first, then roots, so that no reader meets an incomplete snapshot. Tags,

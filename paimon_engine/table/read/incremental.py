@@ -70,7 +70,7 @@ def read_units(table: TableHandle, units: Iterable[ReadUnit], rows: RowSelection
 def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> list[Split]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
     commits = [read_commit(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
-    # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
+    # Expiry takes the files and the indexes of a snapshot, also where its changelog is kept.
     alive = [commit.snapshot for commit in commits if not commit.is_expired]
     check_mode(table, *alive, merges_levels=False)
     added = [_added(table, commit.snapshot, changes.mode) for commit in commits]
@@ -92,7 +92,7 @@ def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> li
 def _own_vectors(
     table: TableHandle, added: Iterable[tuple[Commit, Sequence[ManifestEntry]]]
 ) -> Mapping[str, VectorLocation] | None:
-    """Vectors of what each commit added, as they were then: rows that went later were added all the same."""
+    """Vectors of what each commit added, as they were then: rows that were deleted later still were added."""
     if not table.options.deletion_vectors_enabled:
         return None
     found: dict[str, VectorLocation] = {}

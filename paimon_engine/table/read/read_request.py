@@ -179,7 +179,7 @@ def check_newest_schema(table: TableHandle, snapshot: Snapshot | None) -> None:
 
 
 def locate_fallback(table: TableHandle, request: ReadRequest, found: Scope) -> tuple[TableHandle, State] | None:
-    """The branch whose partitions stand in for those that the table lacks, and its state at the same time or tag.
+    """The branch whose partitions are used for those that the table lacks, and its state at the same time or tag.
 
     None without `scan.fallback-branch`. Snapshot ids are those of the table; the branch is read as of their time.
 

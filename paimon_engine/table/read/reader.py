@@ -299,7 +299,7 @@ def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
             window,
             merge,
             upper_is_whole=options.levels_hold_older_versions,
-            # An aggregation takes them back all the same: the option keeps deletes out when they are written.
+            # An aggregation retracts them nevertheless: the option only drops deletes when they are written.
             ignores_retracts=options.ignore_delete and options.merge_engine != "aggregation",
         )
 

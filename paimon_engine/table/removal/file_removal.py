@@ -198,7 +198,7 @@ def is_in_use(env: Env, copy: FileInfo, home: FileInfo) -> bool:
     """Whether a file's complete copy in a quarantine must stay, although the file is complete in its place, too.
 
     A deletion copies a file and then deletes it in its place. If it is paused in between and the copy is deleted
-    meanwhile, the file is lost when the deletion goes on. A restore that died between copying and deleting leaves two
+    meanwhile, the file is lost when the deletion continues. A restore that died between copying and deleting leaves two
     files as well, but then the copy in the quarantine is the older one. If the storage gives no times, it stays.
     """
     if not copy.modified_ms:

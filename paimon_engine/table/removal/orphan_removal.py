@@ -31,7 +31,7 @@ def as_deleted(files: Sequence[FileInfo], dead: Collection[str]) -> list[Deleted
 def remove_behind_a_fence(
     table: TableHandle, found: Orphans, how: Disposal, executor: Executor
 ) -> tuple[list[DeletedFile], str | None, list[str]]:
-    """Removes the files behind a fence that keeps out commits of them.
+    """Removes the files after a fence was committed, so that commits of them fail.
 
     Returns those that went, the name of the quarantine that has them, and what was left and why.
     """

@@ -2,7 +2,7 @@
 
 Nobody knows for sure that the messages were not committed: the answer to a commit may have been lost, or another
 process may be about to publish it. So these files are treated like orphans that are known by name: what any version
-names stays, and a fence (`table.removal.fence`) keeps out a commit that is on its way.
+names stays, and a fence (`table.removal.fence`) makes a commit that is about to be published fail.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def changelog_ids(table: TableHandle) -> list[int]:
 
 
 def read_changelog(table: TableHandle, snapshot_id: int) -> Snapshot:
-    """The expired snapshot whose changelog lives on.
+    """The expired snapshot whose changelog is kept.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -42,7 +42,7 @@ def read_changelog(table: TableHandle, snapshot_id: int) -> Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What changes are read of: a snapshot, or one that has expired and whose changelog lives on."""
+    """What changes are read of: a snapshot, or one that has expired and whose changelog is kept."""
 
     snapshot: Snapshot
     is_expired: bool

@@ -1,6 +1,6 @@
 """Which snapshot belongs to a moment: a commit time, or a watermark, both in epoch milliseconds.
 
-Commit times and watermarks grow with ids, so snapshots are bisected; tags stand in for snapshots that have expired.
+Commit times and watermarks grow with ids, so snapshots are bisected; tags replace snapshots that have expired.
 
 Source: `SnapshotManager`, `CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure` of the Java library.
 """

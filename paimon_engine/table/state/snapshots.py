@@ -211,7 +211,7 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
             return known
         if table.env.storage.exists(table.paths.changelog(snapshot_id)):
             raise NotFoundError(
-                f"snapshot {snapshot_id} of {table.paths.root} has expired and only its changelog lives on: "
+                f"snapshot {snapshot_id} of {table.paths.root} has expired and only its changelog is kept: "
                 "its changes can be read, with incremental=(from, to), its rows cannot"
             ) from error
         ids = snapshot_ids(table)
@@ -398,7 +398,7 @@ def consumers(table: TableHandle) -> dict[str, int]:
             continue
         except (*WRONG, CorruptTableError) as error:
             what = reason(error).removeprefix(f"{info.path}: ").removesuffix(f"; {REMEDY}")
-            ways = f"reset_consumer({name!r}, …) says where it goes on, clear_consumers forgets it"
+            ways = f"reset_consumer({name!r}, …) says where it continues, clear_consumers deletes it"
             raise damaged(info.path, f"no valid consumer, {what}; {ways}") from error
     return found
 
@@ -412,7 +412,7 @@ def choose_snapshot(
     """The snapshot that the caller asks for, at most one way; the latest if none. None on an empty table.
 
     A timestamp picks the newest snapshot that is not younger; when snapshots that old have expired, the newest tag
-    that is not younger stands in.
+    that is not younger is used.
 
     Raises: InvalidArgumentError if asked in two ways, NotFoundError.
     """

@@ -67,7 +67,7 @@ class WriteState:
     `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
     number of buckets of each partition that has files; both of all partitions if the state `has_all`, else a writer
     looks up those that it meets. `sequence_offset` is added to every sequence number.
-    `keeps_changelog` is false where rows replace others: readers of changes cannot be told what that did.
+    `keeps_changelog` is false where rows replace others: readers of changes would not see what that did.
     `read` is what buckets are chosen by where their number is not fixed. A task is `assigner` out of `assigners`, each
     of which gets all rows of its keys. `write_id` is in the name of each file of postponed rows, and says which of
     them were written together.

@@ -5,7 +5,7 @@
 
 A program on which the tables differ is made smaller as long as they still do, and left as JSON in
 `.cache/histories`; `--again` runs such a file. What was repaired goes to `tests/interop/histories/kept`,
-where the tests run it for ever. Ends with status 1 if anything differed.
+where the tests run it from then on. Ends with status 1 if anything differed.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class _Steps:
             full = full or (adds and self.draw.is_lookup)
             # So it does, with lookups, whether a row that is alone is read, and loses what a group of nulls leaves out.
             groups = any(key.endswith(".sequence-group") for key in self.draw.options)
-            # Nor does it count what takes back as newer than the row above, so that two records again have one order.
+            # Nor does it count a retract as newer than the row above, so that two records again have one order.
             full = full or (groups and self.draw.is_lookup and (not self.draw.is_told or "-D" in self.draw.kinds))
             # Or which deletes were dropped: an older row that is written later, or a lone retract that is merged
             # with another one, shows it.

@@ -314,7 +314,7 @@ class _Trial:
         )
 
     def _has_wrong_nulls(self, found: _Read) -> bool:
-        """Whether Java gives a null in a column that has none: a changelog that is merged takes back what is not there."""
+        """Whether Java gives a null in a column that has none: a changelog that is merged retracts what is not there."""
         whole = {name for name, kind in self.program.fields if kind.endswith("NOT NULL")}
         places = [place for place, name in enumerate(found[0]) if name in whole]
         return any(row[place] is None for row in found[1] for place in places)

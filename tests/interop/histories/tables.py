@@ -64,7 +64,7 @@ class Column:
                 digits = self.kind.rsplit(", ", maxsplit=1)[-1].strip(")")
                 return one if one is None or not self.kind.startswith("DECIMAL") else f"{one:.{digits}f}"
             case "collect" | "merge_map":
-                # Java 0.9 fails when it takes back a null array or map.
+                # Java 0.9 fails when it retracts a null array or map.
                 return values.value(chance, self.kind, nulls=0.0)
             case "time":
                 return chance.choice([EXPIRED, LIVING, LIVING]) * (1 if self.kind.startswith("INT") else 1000)
