@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from airflow.sdk import BaseHook
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.environment import environment
@@ -128,8 +130,10 @@ def _chosen(
 ) -> Placement:
     if launcher == "auto":
         placement = _planned(job, secrets, wanted, spark_conn_id)
-        if placement.where == "cluster":
-            _check_effect(job, wanted, "cluster", f"spark_conn_id={spark_conn_id!r}", limit_matters=True)
+        if placement.where != "cluster":
+            return placement
+        placement = replace(placement, where=_cluster_of(spark_conn_id))
+        _check_effect(job, wanted, placement.where, f"spark_conn_id={spark_conn_id!r}", limit_matters=True)
         return placement
     if launcher in CLUSTERS and not spark_conn_id:
         raise InvalidArgumentError(
@@ -158,6 +162,15 @@ def _planned(job: engine.Job, secrets: Mapping[str, str], wanted: Wanted, spark_
     return Placement(on_spark, f"{name}: {size}, not below {limit}: {there}")
 
 
+def _cluster_of(conn_id: str | None) -> str:
+    """The launcher for a connection's type; `cluster` where that is not known, which the launcher's choice refuses."""
+    try:
+        found = BaseHook.get_connection(conn_id or "").conn_type
+    except AirflowNotFoundException:
+        return "cluster"
+    return next((name for name, (conn_type, _) in CLUSTERS.items() if conn_type == found), "cluster")
+
+
 def _verb(job: engine.Job) -> str:
     return "rewrite" if hasattr(job.action, "max_bytes") else "read"
 
@@ -182,8 +195,8 @@ def _check_effect(job: engine.Job, wanted: Wanted, where: str, what: str, *, lim
         idle["spark_conf"] = "there is no Spark"
     if where not in ("in_process", "subprocess"):
         idle["local_cores"] = "the work is not done on this machine; set the cores of that Spark"
-    if where != "subprocess" and not hasattr(job.action, _TASK_MEMORY):
-        idle["memory"] = f"it limits an embedded Spark and compactions, not {engine.name_of(job.action)} there"
+    if where not in ("subprocess", "spark_submit") and not hasattr(job.action, _TASK_MEMORY):
+        idle["memory"] = f"it limits the driver that is started and compactions, not {engine.name_of(job.action)} there"
     for name, reason in idle.items():
         if name in wanted.by_operator:
             raise InvalidArgumentError(f"{name} has no effect with {what}: {reason}; leave one of them out")

@@ -38,7 +38,8 @@ def choose_launcher(
         return Subprocess(spark, memory_bytes=memory, spark_conf=settings, python=submit.python)
     connection = _connection(spark_conn_id, placement.where)
     if connection.conn_type == "spark":
-        return SparkSubmit(connection.conn_id, replace(submit, conf=settings))
+        driver = {} if memory is None else {"spark.driver.memory": f"{memory >> 20}m"}
+        return SparkSubmit(connection.conn_id, replace(submit, conf={**settings, **driver}))
     return replace(connect_launcher(connection, settings), python=submit.python)
 
 

@@ -72,8 +72,8 @@ class PaimonJobOperator(BaseOperator):
         in_process_limit: such as `256 mb`; 0 keeps all work on rows on Spark. This and the next three come from the
             connection's extra, then from the section `[paimon]` of the configuration, where they are not given.
         local_cores: threads in this process, or cores of an embedded Spark; all by default.
-        memory: such as `2 gb`: the heap of an embedded Spark's JVM, and what a task of a compaction may take where
-            `task_memory_bytes` is not given; by default 1 GiB, and no limit.
+        memory: such as `2 gb`: the heap of an embedded Spark's JVM, or of the driver that is submitted, and what a task
+            of a compaction may take where `task_memory_bytes` is not given; by default 1 GiB, and no limit.
         spark_conf: settings of Spark by their names; they are added to those of an embedded or a submitted one.
         engine_python: another Python interpreter for the engine's process; it needs the engine's packages, not Airflow.
         archives: for `spark-submit`: archives that workers unpack, such as `/path/environment.tar.gz#environment`; they
