@@ -41,7 +41,19 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "cli": ["airflow_provider_paimon.cli.definition.get_cli_commands"],
+        "transfers": [
+            _transfer("Common SQL", _NAME, "sql_to_paimon"),
+            _transfer(_NAME, "Common SQL", "paimon_to_sql"),
+        ],
         "config": _config(),
+    }
+
+
+def _transfer(source: str, target: str, module: str) -> dict[str, str]:
+    return {
+        "source-integration-name": source,
+        "target-integration-name": target,
+        "python-module": f"airflow_provider_paimon.transfers.{module}",
     }
 
 

@@ -33,6 +33,8 @@ for kind in ("operators", "sensors", "hooks", "triggers"):
     for entry in info[kind]:
         for module in entry["python-modules"]:
             importlib.import_module(module)
+for entry in info["transfers"]:
+    importlib.import_module(entry["python-module"])
 """
 WITH_A_DAG = (
     EVERYTHING

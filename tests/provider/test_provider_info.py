@@ -23,7 +23,8 @@ PROVIDER = Path(__file__).resolve().parents[2] / "airflow_provider_paimon"
 def _modules() -> list[str]:
     info = get_provider_info()
     kinds = ("operators", "sensors", "hooks", "triggers")
-    return [module for kind in kinds for group in info[kind] for module in group["python-modules"]]
+    modules = [module for kind in kinds for group in info[kind] for module in group["python-modules"]]
+    return [*modules, *(transfer["python-module"] for transfer in info["transfers"])]
 
 
 def test_fits_airflows_schema():

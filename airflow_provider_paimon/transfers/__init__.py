@@ -1,0 +1,1 @@
+"""Operators that bring rows into tables, and out of them."""

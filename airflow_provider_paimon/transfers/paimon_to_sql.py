@@ -1,0 +1,108 @@
+"""From a table into a SQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.rendered import structure, text
+from airflow_provider_paimon.transfers.table_transfer import PaimonTableTransfer, sql_hook
+from paimon_engine.errors import InvalidArgumentError
+
+
+class PaimonToSqlOperator(PaimonTableTransfer):
+    """Inserts the rows of a table into one of a SQL database, in batches and in one transaction, in the task itself.
+
+    All rows are of one snapshot. A retry after a worker was lost inserts them again, as nobody can ask the database
+    what became of a transaction: let `before` delete what an earlier attempt has inserted.
+
+    Args:
+        target: table in the database, whose columns are called as those of this table.
+        sql_conn_id: connection of any type that has a `DbApiHook`.
+        columns: columns to insert; all without it.
+        where: SQL condition over the columns.
+        tag: rows at this tag instead of the latest ones.
+        snapshot: rows at this snapshot instead of the latest ones.
+        before: statement that runs first, in the same transaction, such as `DELETE FROM target WHERE …`.
+        batch_rows: rows of one insert.
+    """
+
+    template_fields: Sequence[str] = (
+        *PaimonTableTransfer.template_fields,
+        *("target", "sql_conn_id", "columns", "where", "tag", "snapshot", "before"),
+    )
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        sql_conn_id: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        tag: str | None = None,
+        snapshot: int | str | None = None,
+        before: str | None = None,
+        batch_rows: int = 10_000,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.target = target
+        self.sql_conn_id = sql_conn_id
+        self.columns = columns
+        self.where = where
+        self.tag = tag
+        self.snapshot = snapshot
+        self.before = before
+        self.batch_rows = batch_rows
+
+    def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Reads and inserts batch by batch."""
+        if self.batch_rows < 1:
+            raise InvalidArgumentError(f"batch_rows={self.batch_rows}; give at least 1")
+        rows = hook.table(self.table).to_batches(**wanted_rows(self))
+        database = sql_hook(self.sql_conn_id)
+        names = rows.schema.names
+        total = 0
+        with closing(database.get_conn()) as connection:
+            if database.supports_autocommit:
+                database.set_autocommit(connection, autocommit=False)
+            cursor = connection.cursor()
+            before = text(self.before)
+            if before is not None:
+                cursor.execute(before)
+            statement = database.dialect.generate_insert_sql(self.target, names, names)
+            for batch in rows:
+                for start in range(0, batch.num_rows, self.batch_rows):
+                    part = batch.slice(start, self.batch_rows)
+                    values = zip(*(column.to_pylist() for column in part.columns), strict=True)
+                    cursor.executemany(statement, [_adapted(database, row) for row in values])
+                    total += part.num_rows
+            connection.commit()
+        return {"table": self.table, "target": self.target, "rows": total}
+
+
+def wanted_rows(operator: Any) -> dict[str, Any]:
+    """Arguments of a read: `columns`, `where`, and `tag` or `snapshot`, as templates have left them."""
+    snapshot = text(operator.snapshot)
+    return {
+        "columns": structure("columns", operator.columns, list),
+        "where": text(operator.where),
+        "tag": text(operator.tag),
+        "snapshot": None if snapshot is None else _number(snapshot),
+    }
+
+
+def _number(snapshot: str) -> int:
+    try:
+        return int(snapshot)
+    except ValueError as error:
+        raise InvalidArgumentError(f"snapshot={snapshot!r} is not allowed; give a number") from error
+
+
+def _adapted(database: Any, row: Sequence[Any]) -> tuple[Any, ...]:
+    """A row as the driver takes it; SQLite has no decimals, dates and times, and takes their texts."""
+    if database.conn_type != "sqlite":
+        return tuple(row)
+    return tuple(value if isinstance(value, int | float | str | bytes | None) else str(value) for value in row)

@@ -1,0 +1,113 @@
+"""From a SQL database into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from airflow_provider_paimon import engine
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.transfers.table_transfer import PaimonRowsTransfer, sql_hook
+from paimon_engine.errors import InvalidArgumentError
+
+_CURSOR: Final = "paimon_transfer"
+
+
+class SqlToPaimonOperator(PaimonRowsTransfer):
+    """Writes the rows of a query into a table, in batches and in one commit, in the task itself.
+
+    The columns of the query are those of the table, by name: `SELECT id, total AS amount FROM …`. PostgreSQL is read by
+    a cursor on its server; other drivers may hold the whole result, unless their connection says otherwise.
+
+    Args:
+        sql: the query; a file `.sql` is a template.
+        sql_conn_id: connection of any type that has a `DbApiHook`.
+        parameters: values for the query's placeholders.
+        batch_rows: rows in memory at a time.
+    """
+
+    template_fields: Sequence[str] = (*PaimonRowsTransfer.template_fields, "sql", "sql_conn_id", "parameters")
+    template_ext: Sequence[str] = (".sql",)
+    template_fields_renderers: Mapping[str, str] = {**PaimonRowsTransfer.template_fields_renderers, "sql": "sql"}
+
+    def __init__(
+        self,
+        *,
+        sql: str,
+        sql_conn_id: str,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        batch_rows: int = 50_000,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.sql = sql
+        self.sql_conn_id = sql_conn_id
+        self.parameters = parameters
+        self.batch_rows = batch_rows
+
+    def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Reads and writes batch by batch."""
+        if self.batch_rows < 1:
+            raise InvalidArgumentError(f"batch_rows={self.batch_rows}; give at least 1")
+        table = self.opened(hook)
+        attempt = self.attempt(context)
+        with (
+            closing(sql_hook(self.sql_conn_id).get_conn()) as connection,
+            closing(_open_cursor(connection)) as cursor,
+        ):
+            cursor.execute(self.sql, self.parameters) if self.parameters else cursor.execute(self.sql)
+            first = cursor.fetchmany(self.batch_rows)
+            if cursor.description is None:
+                raise InvalidArgumentError("sql gives no rows; give a query")
+            names = [column[0] for column in cursor.description]
+            return self.written(table, self._reader(table, names, first, cursor), attempt)
+
+    def _reader(self, table: engine.Table, names: Sequence[str], first: Sequence[Any], cursor: Any) -> Any:
+        """The rows as an Arrow stream of the table's columns."""
+        import pyarrow as pa
+
+        known = table.arrow_schema
+        unknown = [name for name in names if name not in known.names]
+        if unknown or len(set(names)) < len(names):
+            raise InvalidArgumentError(
+                f"the query gives the columns {', '.join(names)}, the table has {', '.join(known.names)}; "
+                "name each of them once, as in SELECT total AS amount"
+            )
+        schema = pa.schema([known.field(name).with_nullable(True) for name in names])
+
+        def batches() -> Iterator[Any]:
+            rows = first
+            while rows:
+                columns = zip(*rows, strict=True)
+                arrays = [_column(values, field) for values, field in zip(columns, schema, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                rows = cursor.fetchmany(self.batch_rows)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _open_cursor(connection: Any) -> Any:
+    """A cursor that does not load the whole result, where the driver has one of its own for that."""
+    if type(connection).__module__.partition(".")[0] in ("psycopg", "psycopg2"):
+        return connection.cursor(name=_CURSOR)
+    return connection.cursor()
+
+
+def _column(values: Sequence[Any], field: Any) -> Any:
+    """Values of a driver as a column of the table: first as they are, then as what Arrow takes them for, cast.
+
+    Raises: InvalidArgumentError naming the column.
+    """
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    try:
+        return pa.array(values).cast(field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"column {field.name!r} of the query does not fit the table's {field.type}: {error}"
+        ) from error

@@ -1,0 +1,139 @@
+"""What transfers have in common: a table, a name for the work of an attempt, and no Spark."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseHook, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_provider_paimon import engine
+from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_success
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.launchers import HOPELESS
+from airflow_provider_paimon.rendered import flag, structure, text
+from paimon_engine.errors import InvalidArgumentError, PaimonError
+
+
+class PaimonTableTransfer(BaseOperator):
+    """Rows that go through the task's own process, a batch at a time: memory does not grow with their number.
+
+    Args:
+        table: `database.table`, or the path of a table's directory.
+        paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
+        warehouse: address of the warehouse, instead of the connection's.
+        storage_options: options of the file system, over those of the connection.
+    """
+
+    template_fields: Sequence[str] = ("table", "paimon_conn_id", "warehouse", "storage_options")
+    ui_color = "#d6ecff"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        paimon_conn_id: str | None = None,
+        warehouse: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.paimon_conn_id = paimon_conn_id
+        self.warehouse = warehouse
+        self.storage_options = storage_options
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Carries out the transfer."""
+        try:
+            done = self.transfer(PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options), context)
+        except HOPELESS as error:
+            raise AirflowFailException(f"{self.task_id}: {error}") from error
+        except PaimonError as error:
+            raise AirflowException(f"{self.task_id}: {error}") from error
+        self.log.info("%s: %s", self.table, ", ".join(f"{name} {value}" for name, value in done.items()))
+        return done
+
+    @abstractmethod
+    def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Carries out the transfer; what it did, as plain JSON values."""
+
+
+class PaimonRowsTransfer(PaimonTableTransfer):
+    """A transfer into a table: one commit, once for the attempts of a task, as of the other operators.
+
+    Args:
+        overwrite: `{}` replaces the partitions for which there are rows (all rows of an unpartitioned table),
+            `{"column": value}` those partitions; None adds the rows, and upserts where there is a primary key.
+        columns: columns with Paimon's types of a table that is to be created where it is missing.
+        create: `primary_keys`, `partition_keys`, `options` and `comment` of that table.
+        idempotency_key: as for `PaimonJobOperator`, as are the following.
+        on_clear: `rerun` or `once`.
+        force_rerun: do the work again whatever was done before.
+    """
+
+    template_fields: Sequence[str] = (
+        *PaimonTableTransfer.template_fields,
+        *("overwrite", "columns", "create", "idempotency_key", "on_clear", "force_rerun"),
+    )
+    template_fields_renderers: Mapping[str, str] = {"overwrite": "json", "columns": "json", "create": "json"}
+
+    def __init__(
+        self,
+        *,
+        overwrite: Mapping[str, Any] | None = None,
+        columns: Mapping[str, str] | None = None,
+        create: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        on_clear: str | None = None,
+        force_rerun: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.overwrite = overwrite
+        self.columns = columns
+        self.create = create
+        self.idempotency_key = idempotency_key
+        self.on_clear = on_clear
+        self.force_rerun = force_rerun
+        # Airflow calls it once it knows of the success; a retry comes only after attempts without that.
+        self.on_success_callback = [*self.on_success_callback, note_success]  # type: ignore[has-type]
+
+    def attempt(self, context: Mapping[str, Any]) -> Attempt:
+        """Under which name this attempt commits."""
+        key, again = text(self.idempotency_key), flag("force_rerun", self.force_rerun)
+        return begin_attempt(context, key, text(self.on_clear), force_rerun=again)
+
+    def opened(self, hook: PaimonHook) -> engine.Table:
+        """The table, made where it is missing and `columns` say how.
+
+        Raises: NotFoundError if it is missing and they do not.
+        """
+        columns = structure("columns", self.columns, dict)
+        if columns is not None:
+            create = structure("create", self.create, dict) or {}
+            return hook.catalog().create_table(self.table, schema=columns, if_not_exists=True, **create)
+        return hook.table(self.table)
+
+    def written(self, table: engine.Table, rows: Any, attempt: Attempt) -> dict[str, Any]:
+        """What the write of Arrow data did: `status`, `snapshot_id`, `rows`, `files`, `bytes` and more."""
+        overwrite = structure("overwrite", self.overwrite, dict)
+        done = table.write(rows, overwrite=overwrite, commit_user=attempt.commit_user).to_dict()
+        if attempt.earlier_user is not None and done["status"] == "committed" and not table.schema.primary_keys:
+            self.log.warning("The task had done this before: rows that it appended then are there, too")
+        return {"table": self.table, **done}
+
+
+def sql_hook(conn_id: str) -> Any:
+    """The hook of a database for the connection.
+
+    Raises: InvalidArgumentError if it is none of `common.sql`.
+    """
+    hook = BaseHook.get_connection(conn_id).get_hook()
+    if not hasattr(hook, "get_conn") or not hasattr(hook, "placeholder"):
+        raise InvalidArgumentError(
+            f"the connection {conn_id} is of no SQL database: its hook {type(hook).__name__} is no DbApiHook"
+        )
+    return hook

@@ -1,0 +1,214 @@
+"""Rows that come out of real databases into tables, and go back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
+from airflow_provider_paimon.transfers.sql_to_paimon import SqlToPaimonOperator
+from paimon_engine import Catalog
+from tests.provider.conftest import StateStore, make_context
+from tests.support.postgres import PASSWORD, USER, PostgresServer, start_postgres
+
+pytest.importorskip("airflow.providers.sqlite")
+pytest.importorskip("airflow.providers.postgres")
+
+pytestmark = pytest.mark.airflow
+
+COLUMNS = {"id": "BIGINT NOT NULL", "name": "STRING", "price": "DECIMAL(10, 2)", "day": "DATE", "at": "TIMESTAMP(6)"}
+MADE = "CREATE TABLE {name} (id BIGINT, name VARCHAR(20), price DECIMAL(10, 2), day DATE, at TIMESTAMP)"
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "name": "Ann", "price": Decimal("1.50"), "day": date(2024, 2, 29), "at": datetime(2024, 2, 29, 12, 30)},
+    {"id": 2, "name": None, "price": None, "day": None, "at": None},
+    {"id": 3, "name": "Cid", "price": Decimal("0.10"), "day": date(1969, 1, 1), "at": datetime(1969, 1, 1, 0, 0, 0, 1)},
+]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    yield from start_postgres()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def run_sql(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """A database behind the connection `db`, with the table `users` of three rows; runs statements there."""
+    connection: dict[str, Any] = {"conn_type": "sqlite", "host": str(tmp_path / "users.db")}
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        connection = {"conn_type": "postgres", "host": "127.0.0.1", "port": server.port, "login": USER}
+        connection |= {"password": PASSWORD, "schema": server.database}
+    monkeypatch.setenv("AIRFLOW_CONN_DB", json.dumps(connection))
+
+    def run(*statements: str) -> list[Any]:
+        with closing(BaseHook.get_connection("db").get_hook().get_conn()) as opened:
+            cursor = opened.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+            found = cursor.fetchall() if cursor.description else []
+            opened.commit()
+            return found
+
+    values = "(1, 'Ann', 1.50, '2024-02-29', '2024-02-29 12:30:00'), (2, NULL, NULL, NULL, NULL), "
+    values += "(3, 'Cid', 0.10, '1969-01-01', '1969-01-01 00:00:00.000001')"
+    run("DROP TABLE IF EXISTS users", "DROP TABLE IF EXISTS copy", MADE.format(name="users"))
+    run(f"INSERT INTO users VALUES {values}")
+    return run
+
+
+def load(warehouse: str, context: Any = None, **fields: Any) -> dict[str, Any]:
+    given = {"sql": "SELECT * FROM users", "sql_conn_id": "db", "table": "shop.users", "columns": COLUMNS, **fields}
+    done: dict[str, Any] = SqlToPaimonOperator(task_id="load", warehouse=warehouse, **given).execute(
+        context or make_context()
+    )
+    return done
+
+
+def rows_of(warehouse: str) -> list[dict[str, Any]]:
+    return Catalog(warehouse).table("shop.users").to_arrow().sort_by("id").to_pylist()
+
+
+# ── SQL to table ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 50_000])
+def test_the_rows_of_a_query_are_written_in_batches(run_sql: Any, warehouse: str, batch_rows: int):
+    done = load(warehouse, batch_rows=batch_rows, create={"primary_keys": ["id"], "options": {"bucket": 1}})
+
+    assert (done["status"], done["rows"], done["snapshot_id"]) == ("committed", 3, 1)
+    assert rows_of(warehouse) == ROWS
+    assert json.dumps(done)
+
+
+def test_a_query_may_take_parameters_and_give_some_of_the_columns(run_sql: Any, warehouse: str):
+    sign = BaseHook.get_connection("db").get_hook().placeholder
+    load(warehouse, sql=f"SELECT name, id FROM users WHERE id > {sign}", parameters=[2])
+
+    assert [(row["id"], row["name"], row["price"]) for row in rows_of(warehouse)] == [(3, "Cid", None)]
+
+
+def test_upserts_and_overwrites(run_sql: Any, warehouse: str):
+    load(warehouse, create={"primary_keys": ["id"], "options": {"bucket": 1}})
+    run_sql("UPDATE users SET name = 'Bob' WHERE id = 2", "DELETE FROM users WHERE id = 3")
+    other = make_context("another run")
+    load(warehouse, other, create={"primary_keys": ["id"], "options": {"bucket": 1}})
+    assert [row["name"] for row in rows_of(warehouse)] == ["Ann", "Bob", "Cid"]
+
+    load(warehouse, make_context("a third run"), overwrite={})
+    assert [row["name"] for row in rows_of(warehouse)] == ["Ann", "Bob"]
+
+
+def test_no_rows_are_no_snapshot(run_sql: Any, warehouse: str):
+    assert load(warehouse, sql="SELECT * FROM users WHERE id = 7")["status"] == "noop"
+
+
+def test_a_retry_commits_once_and_a_clear_again(run_sql: Any, warehouse: str):
+    store = StateStore()
+
+    def attempt(tries: int, clears: int) -> str:
+        context = make_context(task_state_store=store)
+        context["ti"].try_number, context["dag_run"].clear_number = tries, clears
+        operator = SqlToPaimonOperator(
+            task_id="load", warehouse=warehouse, table="shop.users", sql="SELECT * FROM users", sql_conn_id="db",
+            columns=COLUMNS,
+        )  # fmt: skip
+        status: str = operator.execute(context)["status"]
+        if tries > 1:
+            for callback in operator.on_success_callback:
+                callback(context)
+        return status
+
+    assert [attempt(1, 0), attempt(2, 0), attempt(3, 1)] == ["committed", "already_done", "committed"]
+    assert len(rows_of(warehouse)) == 6
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"columns": None}, "there is no table|no database"),
+        ({"sql": "SELECT id, name AS nickname FROM users"}, "the query gives the columns id, nickname"),
+        ({"sql": "SELECT id, id FROM users"}, "each of them once"),
+        ({"columns": {**COLUMNS, "name": "INT"}}, "column 'name' of the query does not fit"),
+        ({"sql": "CREATE TABLE copy (id INT)"}, "gives no rows|syntax error"),
+        ({"batch_rows": 0}, "batch_rows=0"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(
+    run_sql: Any, warehouse: str, fields: dict[str, Any], said: str
+):
+    with pytest.raises(Exception, match=said):
+        load(warehouse, **fields)
+    assert not list(Path(warehouse).rglob("data-*"))
+
+
+def test_a_connection_of_no_database_is_refused(warehouse: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "paimon", "host": warehouse}))
+
+    with pytest.raises(AirflowFailException, match="no SQL database: its hook PaimonHook"):
+        load(warehouse, sql_conn_id="lake")
+
+
+# ── table to SQL ────────────────────────────────────────────────────────────────────────────────
+
+
+def unload(warehouse: str, **fields: Any) -> dict[str, Any]:
+    given = {"table": "shop.users", "sql_conn_id": "db", "target": "copy", **fields}
+    done: dict[str, Any] = PaimonToSqlOperator(task_id="unload", warehouse=warehouse, **given).execute(make_context())
+    return done
+
+
+@pytest.mark.parametrize("batch_rows", [1, 10_000])
+def test_rows_go_into_a_database_and_come_back(run_sql: Any, warehouse: str, batch_rows: int):
+    load(warehouse)
+    run_sql(MADE.format(name="copy"))
+
+    assert unload(warehouse, batch_rows=batch_rows) == {"table": "shop.users", "target": "copy", "rows": 3}
+
+    load(warehouse, make_context("another run"), sql="SELECT * FROM copy", overwrite={})
+    assert rows_of(warehouse) == ROWS
+
+
+def test_some_rows_and_columns_of_a_tag(run_sql: Any, warehouse: str):
+    load(warehouse)
+    Catalog(warehouse).table("shop.users").create_tag("first")
+    load(warehouse, make_context("another run"))
+    run_sql("CREATE TABLE copy (id BIGINT, name VARCHAR(20))")
+
+    unload(warehouse, columns=["id", "name"], where="id > 1", tag="first")
+
+    assert sorted(run_sql("SELECT * FROM copy")) == [(2, None), (3, "Cid")]
+
+
+def test_a_statement_before_makes_a_repeat_safe(run_sql: Any, warehouse: str):
+    load(warehouse)
+    run_sql("CREATE TABLE copy (id BIGINT)", "INSERT INTO copy VALUES (9)")
+    for _ in range(2):
+        unload(warehouse, columns=["id"], before="DELETE FROM copy")
+
+    assert sorted(run_sql("SELECT id FROM copy")) == [(1,), (2,), (3,)]
+
+
+def test_where_an_insert_fails_nothing_is_changed(run_sql: Any, warehouse: str):
+    load(warehouse)
+    run_sql("CREATE TABLE copy (id BIGINT CHECK (id < 3))", "INSERT INTO copy VALUES (0)")
+
+    with pytest.raises(Exception, match="(?i)check"):
+        unload(warehouse, columns=["id"], before="DELETE FROM copy", batch_rows=1)
+    assert run_sql("SELECT id FROM copy") == [(0,)]
+
+
+def test_tables_and_columns_that_are_not_there(run_sql: Any, warehouse: str):
+    with pytest.raises(AirflowFailException, match="no table"):
+        unload(warehouse)
+    load(warehouse)
+    with pytest.raises(AirflowFailException, match="nothing"):
+        unload(warehouse, columns=["nothing"])
