@@ -78,7 +78,7 @@ def _config() -> dict[str, Any]:
         ),
         "spark_conf": _option(
             "Settings of Spark, as a JSON object.",
-            example='{{"spark.sql.shuffle.partitions": "8"}}',
+            example='{"spark.sql.shuffle.partitions": "8"}',
         ),
         "table_url": _option(
             "Where the link of a task to its table leads: an address with places for {{conn_id}}, {{warehouse}}, "
