@@ -23,8 +23,8 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _modules(
             "operators",
             *("alter", "branches", "clean_up", "cluster", "compact", "consumers", "create", "delete"),
-            *("expire", "file_index"),
-            *("job", "metadata", "partitions", "repair", "rescale", "rollback", "tag_partitions", "tags", "write"),
+            *("expire", "file_index", "job", "list_tables", "metadata", "partitions", "repair", "rescale"),
+            *("rollback", "tag_partitions", "tags", "write"),
         ),
         "sensors": _modules("sensors", "consumer", "partition", "snapshot", "table", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),
@@ -41,6 +41,9 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "cli": ["airflow_provider_paimon.cli.definition.get_cli_commands"],
+        "task-decorators": [
+            {"name": "paimon_write", "class-name": "airflow_provider_paimon.decorators.write.paimon_write_task"}
+        ],
         "transfers": [
             _transfer("Common SQL", _NAME, "sql_to_paimon"),
             _transfer(_NAME, "Common SQL", "paimon_to_sql"),

@@ -1,0 +1,1 @@
+"""Decorators for tasks, as `@task.<name>`."""

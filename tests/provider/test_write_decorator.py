@@ -1,0 +1,55 @@
+"""`@task.paimon_write`: what a function returns is written into a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowFailException
+
+from paimon_engine import Catalog
+from tests.provider.conftest import TABLE, make_context, rows
+
+pytestmark = pytest.mark.airflow
+
+
+def run(returned: Any, context: Any = None, **fields: Any) -> dict[str, Any]:
+    with DAG("writes", schedule=None):
+
+        @task.paimon_write(**fields)  # type: ignore[untyped-decorator]
+        def make(number: int, dag_run: Any = None) -> Any:
+            assert number == 7
+            assert dag_run is not None
+            return returned
+
+        operator = make(7).operator
+    done: dict[str, Any] = operator.execute(context or make_context())
+    return done
+
+
+@pytest.mark.parametrize("form", ["arrow", "pandas", "reader"])
+def test_what_a_function_returns_is_written(catalog: Catalog, warehouse: str, form: str):
+    table = rows(10, 11)
+    returned = {"arrow": table, "pandas": table.to_pandas(), "reader": table.to_reader()}[form]
+
+    done = run(returned, table=TABLE, warehouse=warehouse)
+
+    assert (done["status"], done["rows"]) == ("committed", 2)
+    assert sorted(catalog.table(TABLE).to_arrow()["id"].to_pylist()) == [1, 2, 3, 10, 11]
+
+
+def test_a_repeat_commits_once_and_a_table_is_created(warehouse: str):
+    columns = {"id": "BIGINT NOT NULL", "carrier": "STRING"}
+    fields = {"table": "shop.new", "warehouse": warehouse, "columns": columns, "create": {"options": {"bucket": "-1"}}}
+
+    assert [run(rows(1), **fields)["status"] for _ in range(2)] == ["committed", "already_done"]
+    assert run(rows(2), make_context("another run"), overwrite={}, **fields)["status"] == "committed"
+    assert Catalog(warehouse).table("shop.new").to_arrow()["id"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("returned", [None, [1], {"id": [1]}, pa.table({"x": [1]})])
+def test_what_is_no_data_of_the_table_fails_without_a_retry(catalog: Catalog, warehouse: str, returned: Any):
+    with pytest.raises(AirflowFailException, match="cannot write a|no column 'x'"):
+        run(returned, table=TABLE, warehouse=warehouse)
