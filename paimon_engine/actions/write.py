@@ -125,9 +125,10 @@ def write_arrow(
     is_once = table.schema.bucket_mode is BucketMode.CROSS_PARTITION and not isinstance(batches, Sequence)
     # Rows whose keys others move meanwhile are placed once more; those of a stream are kept in memory for that.
     source = _Replay(batches) if is_once else batches
+    remembering = table.remembering()
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        return write_batches(table, state, source, kind_column=kind_column)
+        return write_batches(remembering, state, source, kind_column=kind_column)
 
     return _write(table, produce, overwrite, name or CommitAttributes(), by_partition=True)
 

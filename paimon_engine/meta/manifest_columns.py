@@ -312,14 +312,25 @@ def _checked_names(columns: Columns) -> NDArray[np.uint64]:
         names = data[begins[who][:, None] + np.arange(length)]
         if not _NAME_BYTES[names].all():
             raise NotPlain("unusual names")
-        hashes[who] = name_hashes(names)
+        hashes[who] = _hashes(names)
     return hashes
 
 
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def name_hashes(names: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def hashes_of_names(names: Sequence[bytes]) -> NDArray[np.uint64]:
+    """The hashes of names, as `ManifestColumns` has them."""
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    data, begins = np.frombuffer(b"".join(names), np.uint8), np.cumsum(lengths) - lengths
+    hashes = np.zeros(len(names), np.uint64)
+    for length in np.unique(lengths).tolist():
+        [who] = (lengths == length).nonzero()
+        hashes[who] = _hashes(data[begins[who][:, None] + np.arange(length)])
+    return hashes
+
+
+def _hashes(names: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """A hash for each row of bytes, which are names of one length."""
     count, length = names.shape
     padded = np.zeros((count, -(-length // 8) * 8), np.uint8)

@@ -19,7 +19,9 @@ from paimon_engine.format.avro_blocks import Container, container
 from paimon_engine.format.avro_columns import NotPlain
 from paimon_engine.meta.file_set import FoldError, merge_entries
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
-from paimon_engine.meta.manifest_columns import ManifestColumns, name_hashes
+from paimon_engine.meta.manifest_columns import ManifestColumns, hashes_of_names
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.metadata_memory import ENTRIES_KEPT_MAX
 
 Ints = NDArray[np.int64]
 
@@ -50,6 +52,15 @@ class Choice(NamedTuple):
     partitions: Callable[[Sequence[bytes]], Collection[bytes]] | None = None
     buckets: Callable[[int, int], Collection[int] | None] | None = None
 
+    def within(self, partitions: Collection[bytes] | None) -> Choice:
+        """The same of these partitions only; None for all."""
+        if partitions is None:
+            return self
+        matching = self.partitions
+        if matching is None:
+            return self._replace(partitions=lambda _: partitions)
+        return self._replace(partitions=lambda found: matching([one for one in found if one in partitions]))
+
 
 @dataclass(frozen=True, slots=True)
 class _EntryColumns:
@@ -63,6 +74,21 @@ class _EntryColumns:
     names: NDArray[np.uint64]
     partitions: Sequence[bytes]
     entries: Callable[[Ints], list[ManifestEntry]]
+
+
+def worth_columns(table: TableHandle, manifests: Sequence[ManifestFile]) -> bool:
+    """Whether `live_in_columns` takes less time.
+
+    A writer that looks again remembers entries instead, if they are not too many.
+    """
+    memory, path_of = table.memory, table.paths.manifest
+    count = sum(
+        item.added_count + item.deleted_count
+        for item in manifests
+        if not table.remembers or memory.entries(path_of(item.name), item) is None
+    )
+    keeps = table.remembers and memory.is_asked_again() and count <= ENTRIES_KEPT_MAX
+    return count >= ENTRIES_MIN and not keeps
 
 
 def live_in_columns(
@@ -148,8 +174,9 @@ def _decoded(
     group: Sequence[tuple[ManifestFile, Container]], entries_of: Callable[[ManifestFile], list[ManifestEntry]]
 ) -> list[_EntryColumns]:
     """The manifests of a group, in order; where one of them is not plain, halves are tried."""
-    if not group:
-        return []
+    counts = [count for _, one in group for count, _ in one.blocks]
+    if sum(counts) < WIDTH_MIN * max(counts, default=0):
+        return [_of_entries(entries_of(manifest)) for manifest, _ in group]
     try:
         return [_of_columns(group)]
     except Exception:  # noqa: BLE001 - whatever the bytes are, the reader of entries says what is wrong with them
@@ -161,11 +188,7 @@ def _decoded(
 
 def _of_columns(group: Sequence[tuple[ManifestFile, Container]]) -> _EntryColumns:
     """Raises: NotPlain, also where a manifest has other numbers of entries than its list says."""
-    blocks = [block for _, one in group for block in one.blocks]
-    counts = [count for count, _ in blocks]
-    if sum(counts) < WIDTH_MIN * max(counts, default=0):
-        raise NotPlain("few blocks of many records")
-    found = ManifestColumns(group[0][1].schema, blocks)
+    found = ManifestColumns(group[0][1].schema, [block for _, one in group for block in one.blocks])
     begin = 0
     for manifest, one in group:
         end = begin + sum(count for count, _ in one.blocks)
@@ -189,17 +212,13 @@ def _of_entries(entries: Sequence[ManifestEntry]) -> _EntryColumns:
     def numbers(values: Any) -> Ints:
         return np.fromiter(values, np.int64, len(entries))
 
-    hashes = [
-        int(name_hashes(np.frombuffer(entry.file.name.encode(errors="surrogatepass"), np.uint8)[None])[0])
-        for entry in entries
-    ]
     return _EntryColumns(
         numbers(int(entry.kind) for entry in entries),
         numbers(entry.bucket for entry in entries),
         numbers(entry.total_buckets for entry in entries),
         numbers(entry.file.schema_id for entry in entries),
         numbers(entry.file.row_count for entry in entries),
-        np.array(hashes, np.uint64),
+        hashes_of_names([entry.file.name.encode(errors="surrogatepass") for entry in entries]),
         [entry.partition for entry in entries],
         lambda which: [entries[place] for place in which.tolist()],
     )

@@ -37,12 +37,12 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
 from paimon_engine.table.state.handle import TableHandle, read_needed
 from paimon_engine.table.state.live_columns import (
-    ENTRIES_MIN,
     Choice,
     FoundFiles,
     live_in_columns,
     of_buckets,
     of_partitions,
+    worth_columns,
 )
 from paimon_engine.table.state.side_by_side import REQUESTS_AT_ONCE, side_by_side
 from paimon_engine.table.state.unneeded import delete_unneeded
@@ -113,6 +113,9 @@ def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = N
 
     Raises: NotFoundError, CorruptTableError.
     """
+    known = None if listed is None or not table.remembers else table.memory.entries(table.paths.manifest(name), listed)
+    if known is not None:
+        return list(known)
     path, data = _bytes(table, name, None if listed is None else listed.size_bytes)
     unknown = unknown_types_of_entries(_fields(data, path, "manifest", "_FILE"))
     entries = [entry_from_record(record, path, unknown) for record in read_records(data, path)]
@@ -120,6 +123,8 @@ def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = N
         added, deleted = counts(entries)
         expected = f"{listed.added_count} and {listed.deleted_count}"
         raise damaged(path, f"it adds {added} files and removes {deleted}, its manifest list says {expected}")
+    if listed is not None and table.remembers:
+        table.memory.put_entries(path, listed, tuple(entries))
     return entries
 
 
@@ -202,7 +207,7 @@ def live_of(
     if where is not None:
         manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
     with naming(lists_of(table, snapshot)):
-        choice = _choice(partitions, where)
+        choice = (Choice() if where is None else where.choice).within(partitions)
         live = _live_of(table, manifests, choice)
     total = live.row_count
     if choice.partitions is None and snapshot.total_record_count not in (None, total):
@@ -211,21 +216,11 @@ def live_of(
     return live.entries
 
 
-def _choice(partitions: Collection[bytes] | None, where: EntryFilter | None) -> Choice:
-    asked = Choice() if where is None else where.choice
-    if partitions is None:
-        return asked
-    matching = asked.partitions
-    if matching is None:
-        return asked._replace(partitions=lambda _: partitions)
-    return asked._replace(partitions=lambda found: matching([one for one in found if one in partitions]))
-
-
 def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
     def read(manifest: ManifestFile) -> list[ManifestEntry]:
         return read_manifest(table, manifest.name, manifest)
 
-    if sum(item.added_count + item.deleted_count for item in manifests) >= ENTRIES_MIN:
+    if worth_columns(table, manifests):
         found = live_in_columns(manifests, _all_bytes(table, manifests), read, choice)
         if found is not None:
             return found

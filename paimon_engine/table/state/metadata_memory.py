@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
+from paimon_engine.meta.manifest import ManifestEntry, ManifestFile, counts
+
 _BYTES_MAX: Final = 16 << 20
+ENTRIES_KEPT_MAX: Final = 10_000
+"""Of decoded manifests, which take some 2 KB each."""
 
 
 class MetadataMemory:
-    """Bytes of files by path, at most 16 MiB of them, those used last; safe to use from many threads."""
+    """Bytes of files by path, at most 16 MiB of them, and entries of manifests, at most 10,000; those used last.
+
+    Safe to use from many threads.
+    """
 
     def __init__(self) -> None:
         """Knows nothing yet."""
         self._files: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
+        self._manifests: OrderedDict[tuple[str, int], Sequence[ManifestEntry]] = OrderedDict()
+        self._entries = 0
+        self._is_asked = False
         self._lock = threading.Lock()
 
     def get(self, path: str) -> bytes | None:
@@ -39,3 +50,28 @@ class MetadataMemory:
             while self._bytes > _BYTES_MAX:
                 _, forgotten = self._files.popitem(last=False)
                 self._bytes -= len(forgotten)
+
+    def is_asked_again(self) -> bool:
+        """Whether this has been asked before: a process that looks once has nothing of what is remembered."""
+        with self._lock:
+            before, self._is_asked = self._is_asked, True
+            return before
+
+    def entries(self, path: str, listed: ManifestFile) -> Sequence[ManifestEntry] | None:
+        """The entries of a manifest, if they are known and as many as its list says."""
+        with self._lock:
+            found = self._manifests.get((path, listed.size_bytes))
+            if found is None or counts(found) != (listed.added_count, listed.deleted_count):
+                return None
+            self._manifests.move_to_end((path, listed.size_bytes))
+            return found
+
+    def put_entries(self, path: str, listed: ManifestFile, entries: Sequence[ManifestEntry]) -> None:
+        """Remembers the entries of a manifest."""
+        key = path, listed.size_bytes
+        with self._lock:
+            self._entries += len(entries) - len(self._manifests.pop(key, ()))
+            self._manifests[key] = entries
+            while self._entries > ENTRIES_KEPT_MAX:
+                _, forgotten = self._manifests.popitem(last=False)
+                self._entries -= len(forgotten)
