@@ -21,6 +21,9 @@ nitpicky = True
 myst_heading_anchors = 4
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
 html_title = project
 html_show_copyright = False
 html_show_sphinx = False

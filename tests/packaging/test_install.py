@@ -58,6 +58,20 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
+def test_two_builds_have_the_same_bytes(tmp_path: Path):
+    """Who builds it again from the same sources gets the same wheel and the same source archive."""
+    _run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    _run(python, "-m", "pip", "install", "-q", "--no-input", "hatchling", cwd=tmp_path)
+    for folder in ("one", "other"):
+        _run(python, "-m", "hatchling", "build", "-d", tmp_path / folder, cwd=PROJECT)
+
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert {name.rpartition(".")[2] for name in names} == {"whl", "gz"}
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes(), name
+
+
 def test_the_wheel_contains_the_two_packages_and_nothing_else(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
@@ -74,6 +88,16 @@ def test_a_fresh_installation_is_complete(python: Path, tmp_path: Path):
 
     assert Path(origin).is_relative_to(python.parents[1])
     assert name == "airflow-provider-paimon"
+
+
+def test_airflow_s_command_finds_nothing_wrong(python: Path, tmp_path: Path):
+    home = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    airflow = python.parent / "airflow"
+    _run(airflow, "db", "migrate", cwd=tmp_path, **home)
+    _run(airflow, "paimon", "init", "--warehouse", tmp_path / "lake", cwd=tmp_path, **home)
+    found = json.loads(_run(airflow, "paimon", "doctor", "-o", "json", cwd=tmp_path, **home).strip().splitlines()[-1])
+
+    assert [item for item in found if not item["is_ok"]] == []
 
 
 def test_the_command_works(python: Path, tmp_path: Path):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from importlib.metadata import Distribution, distribution, entry_points, version
 from pathlib import Path
 
 import pyspark
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from airflow_provider_paimon.provider_info import get_provider_info
+
 PROJECT = Path(__file__).resolve().parents[2]
 NAME = "airflow-provider-paimon"
+ONLY_TO_DERIVE = ("PaimonActionOperator", "PaimonDeletingOperator")
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +86,20 @@ def test_importing_the_engine_starts_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
 
     assert done.stdout.strip() == "[]"
+
+
+def test_the_registry_names_what_there_is():
+    registry = yaml.safe_load((PROJECT / ".airflow-registry.yaml").read_text(encoding="utf-8"))
+    info = get_provider_info()
+
+    assert registry["package-name"] == NAME
+    assert (PROJECT / registry["logo"]).is_file() and (PROJECT / registry["docs"]).is_file()
+    for kind in ("operators", "sensors", "hooks", "triggers"):
+        modules = [module for group in info[kind] for module in group["python-modules"]]
+        there = {
+            f"{module}.{name}"
+            for module in modules
+            for name, member in vars(import_module(module)).items()
+            if name.startswith("Paimon") and member.__module__ == module and name not in ONLY_TO_DERIVE
+        }
+        assert {entry["module"] for entry in registry[kind]} == there
