@@ -17,8 +17,9 @@ import pytest
 from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.snapshots import snapshot_ids
-from tests.support.naive_reach import unreached
-from tests.support.scenarios import HOUR_MS, ROOT, World, compacted
+from tests.support.world import HOUR_MS, ROOT, World
+from tests.support.world.reach import unreached
+from tests.support.world.scenarios import compacted
 
 _PAUSES = 7
 _ALONE: Mapping[str, Any] = {"parallelism": 1}
@@ -141,13 +142,13 @@ def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[i
         second.table().delete_tag("nobody")
     if at is None:
         _tried(DEEDS[other], second)
-    assert snapshot_ids(second.handle()), "at no time the table is without a snapshot"
+    assert snapshot_ids(second.handle), "whoever comes in between, the table is not without a snapshot"
     second.table().to_arrow()
-    assert check_table(second.handle()) == []
+    assert check_table(second.handle) == []
     if kind == "gap":
         # What the snapshot alone named that somebody has deleted is for orphan removal, once the gap is repaired.
         second.now_ms += HOUR_MS
-        ids = snapshot_ids(second.handle())
+        ids = snapshot_ids(second.handle)
         second.table().repair_earliest_snapshot(snapshot=ids[0], **_ALONE)
         found = second.table().remove_orphan_files(second.now_ms - 1, confirm_latest_snapshot=ids[-1], **_ALONE)
         assert found.status in ("deleted", "noop"), found

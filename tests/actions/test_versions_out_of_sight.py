@@ -11,8 +11,9 @@ import pytest
 from paimon_engine.errors import PaimonError, StorageError
 from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.lying_storage import LyingStorage
-from tests.support.naive_reach import unreached
-from tests.support.scenarios import HOUR_MS, ROOT, World, keyed
+from tests.support.world import HOUR_MS, ROOT, World
+from tests.support.world.reach import unreached
+from tests.support.world.scenarios import keyed
 
 DAY_MS = 24 * HOUR_MS
 
@@ -100,7 +101,7 @@ def test_a_tag_that_shares_all_its_files_cannot_be_missed_and_the_expiry_is_undo
     """The limit that docs/incomplete-tables.md states, and the way back that it names."""
     world = World()
     keyed(world)
-    path = world.handle().paths.tag("middle")
+    path = world.handle.paths.tag("middle")
     tag, rows = world.inner.read(path), world.table().to_arrow(tag="middle")
     world.table().compact(full=True)
     world.inner.delete([path])

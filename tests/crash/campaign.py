@@ -25,7 +25,7 @@ from paimon_engine.jobs import Job, TableRef
 from paimon_engine.storage import LocalStorage
 from tests.crash.model import Line, Model, Rows
 from tests.crash.steps import COLUMNS, Step, Steps
-from tests.support.naive_reach import unreached
+from tests.support.world.reach import unreached
 
 KINDS: dict[str, dict[str, Any]] = {
     "keyed": {"bucket": 2},

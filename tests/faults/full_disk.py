@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_engine import Catalog, PaimonError, StorageError, Table
 from paimon_engine.storage import LocalStorage
-from tests.support.naive_reach import unreached
+from tests.support.world.reach import unreached
 
 _ROWS = 400
 _BLOCKS = (*range(12), 14, 18, 24)

@@ -7,9 +7,10 @@ import random
 
 import pytest
 
-from tests.faults.trial import Stage, run_trial
+from tests.faults.trial import run_trial, trials
 from tests.support.faulty_storage import DOWN
-from tests.support.scenarios import BY_NAME, SCENARIOS
+from tests.support.world.rehearsal import Rehearsal
+from tests.support.world.scenarios import BY_NAME, SCENARIOS
 
 SEED = random.randrange(1 << 30) if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else 5
 TRIALS = 3
@@ -36,16 +37,16 @@ FOUND = [
 @pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
 def test_a_call_that_fails_gives_a_typed_error_and_a_repeat_finishes(name: str):
     chance = random.Random(f"{name} {SEED}")
-    stage = Stage(BY_NAME[name])
+    stage = Rehearsal(BY_NAME[name])
 
-    for number, way in chance.sample(list(stage.trials()), TRIALS):
+    for number, way in chance.sample(list(trials(stage)), TRIALS):
         print(f"call {number} {stage.calls[number]}: {way}")
         run_trial(stage, number, way)
 
 
 @pytest.mark.parametrize(("name", "call", "way"), FOUND)
 def test_calls_that_once_did_harm_do_none(name: str, call: str, way: str):
-    stage, (verb, part) = Stage(BY_NAME[name]), call.split()
+    stage, (verb, part) = Rehearsal(BY_NAME[name]), call.split()
 
     chosen = [number for number, (made, path) in enumerate(stage.calls) if made == verb and part in path]
 

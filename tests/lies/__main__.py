@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.lies.trial import Stage, run_again, run_careless, run_trial
 from tests.support.long_run import Trial, main
-from tests.support.scenarios import BY_NAME
+from tests.support.world.scenarios import BY_NAME
 
 
 def trials(scenario: str) -> Iterator[Trial]:

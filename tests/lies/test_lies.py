@@ -14,7 +14,8 @@ from paimon_engine.action_table import ACTIONS, Action, name_of
 from paimon_engine.errors import PaimonError
 from tests.lies.trial import READS, Lie, Stage, lies_for, run_again, run_careless, run_trial
 from tests.support.faulty_storage import FaultyStorage
-from tests.support.scenarios import BY_NAME, World, branched
+from tests.support.world import World
+from tests.support.world.scenarios import BY_NAME, branched
 
 SEED = random.randrange(1 << 30) if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else 3
 TRIALS = 2

@@ -10,18 +10,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_engine.errors import PaimonError, UnsupportedError
 from paimon_engine.storage.absence import AbsenceProbe
-from paimon_engine.table.check.table_check import check_table
-from tests.support.faulty_storage import FaultyStorage
 from tests.support.lying_storage import LyingStorage
-from tests.support.naive_reach import unreached
-from tests.support.scenarios import HOUR_MS, REPAIRS, ROOT, Scenario, World
+from tests.support.world import HOUR_MS, ROOT, World
+from tests.support.world.check import assert_sound, commits_of, rows
+from tests.support.world.rehearsal import Rehearsal
 
 DAY_MS: Final = 24 * HOUR_MS
 _HINT: Final = re.compile(r"/(?:EARLIEST|LATEST)$")
@@ -76,28 +74,13 @@ def lies_for(directories: Iterator[str]) -> Iterator[Lie]:
     yield from _OTHERS
 
 
-@dataclass
-class Stage:
+class Stage(Rehearsal):
     """A scenario made ready, and what its action does over an honest store."""
 
-    scenario: Scenario
-    world: World = field(default_factory=World)
-
     def __post_init__(self) -> None:
-        self.scenario.prepare(self.world)
-        self.world.now_ms += HOUR_MS
-        self._files, self._now_ms = self.world.inner.dump(), self.world.now_ms
-        self.is_sound = self.scenario not in REPAIRS
-        self._debris = unreached(self.world.inner, ROOT) if self.is_sound else set()
-        self.before = _rows(self.world) if self.is_sound else ()
-        ids = self.world.table().snapshots()["snapshot_id"].to_pylist() if self.scenario.passes_through else []
-        self.versions = [_rows(self.world, snapshot=number) for number in ids]
-        counted = FaultyStorage(self.world.inner)
-        self.scenario.act(self.world.through(counted))
-        self.world.through(self.world.inner)
+        super().__post_init__()
         self._gone = self._missing()
-        self.after = _rows(self.world)
-        listed = {path for verb, path in counted.calls if verb in ("list", "walk")}
+        listed = {path for verb, path in self.calls if verb in ("list", "walk")}
         self.directories = {path.rstrip("/").removeprefix(ROOT).strip("/") for path in listed if path.startswith(ROOT)}
 
     def lies(self) -> list[Lie]:
@@ -111,46 +94,41 @@ class Stage:
         )
         return [lie for lie in lies_for(iter(self.directories)) if not (forgets and lie.name.startswith("tag:"))]
 
-    def reset(self) -> None:
-        self.world.inner.load(self._files)
-        self.world.now_ms = self._now_ms
-        self.world.through(self.world.inner)
-
-    def act(self, storage: Any) -> tuple[str, Any]:
-        """Over that store: `succeeded`, or the kind of error; and the result, or the error."""
-        try:
-            result = self.scenario.act(self.world.through(storage))
-        except PaimonError as error:
-            return type(error).__name__, error
-        finally:
-            self.world.through(self.world.inner)
-        results = result if isinstance(result, list) else [result]
-        return "stopped" if any(getattr(one, "stopped", ()) for one in results) else "succeeded", result
-
     def check(self, outcome: str, said: Any) -> None:
         """Raises AssertionError for harm that was done."""
-        lost = self._missing() - self._gone - self._debris
+        lost = self._missing() - self._gone - self.debris
         assert not lost, f"{said!r:.300}: lost {sorted(lost)}"
         if self.is_sound:
-            problems = check_table(self.world.handle())
-            if self.scenario.passes_through and outcome != "succeeded":
-                # Where the snapshots between have expired, there is no way from one row to the other without a gap.
-                problems = [problem for problem in problems if "those between are missing" not in problem.what]
-            assert problems == [], f"{said!r:.300}: {problems}"
-            unreached(self.world.inner, ROOT)
-            rows = _rows(self.world)
-            known = [self.before, self.after, *(self.versions if self.scenario.passes_through else ())]
+            assert_sound(self.world.handle, may_lack_snapshots=self.scenario.passes_through and outcome != "succeeded")
+            found, known = rows(self.world.table()), self.known_rows()
             if outcome == "succeeded" and self.scenario.takes_back:
-                known = [self.after]
-            assert rows in known, f"{said!r:.300}: {rows} instead of {known}"
+                known = [self.after.rows["main"]]
+            assert found in known, f"{said!r:.300}: {found} instead of {known}"
         # Who finds a snapshot that says its name has committed.
-        assert set(_commits_of_job(self.world).values()) <= {1}, _commits_of_job(self.world)
+        commits = commits_of(self.world.table())
+        assert set(commits.values()) <= {1}, commits
+
+    def assert_done(self, said: Any) -> None:
+        """The action has succeeded, once."""
+        self.check("succeeded", said)
+        assert rows(self.world.table()) == self.after.rows["main"], f"{said!r:.300}: other rows"
+
+    def is_repaired(self) -> bool:
+        """Whether all rows are there that can be."""
+        try:
+            return rows(self.world.table()) == self.after.rows["main"]
+        except PaimonError:
+            return False
+
+    def has_lost_anything(self) -> bool:
+        """Whether files of before are gone, also those that the action removes."""
+        return self._missing() != set()
 
     def _missing(self) -> set[str]:
         """Earlier files that are neither at their original path nor in a quarantine."""
         inside = {path.removeprefix(f"{ROOT}/") for path in self.world.inner.dump()}
         inside |= {_origin(path) for path in inside}
-        before = {path.removeprefix(f"{ROOT}/") for path in self._files}
+        before = {path.removeprefix(f"{ROOT}/") for path in self.files}
         return {path for path in before if _origin(path) not in inside and not _HINT.search(path)}
 
 
@@ -159,45 +137,26 @@ def _origin(path: str) -> str:
     return path.split("/", 2)[-1] if path.startswith("quarantine/") else path
 
 
-def _rows(world: World, **which: Any) -> tuple[Any, ...]:
-    found = world.table().to_arrow(columns=["p", "k", "v"], **which).to_pylist()
-    return tuple(sorted(tuple(row.values()) for row in found))
-
-
-def _commits_of_job(world: World) -> Counter[tuple[str, int]]:
-    found = world.table().snapshots().to_pylist()
-    return Counter((one["commit_kind"], one["commit_identifier"]) for one in found if one["commit_user"] == "job")
-
-
 def run_trial(stage: Stage, lie: Lie) -> str:
     """How the action ended. Raises AssertionError for what must not be."""
     stage.reset()
-    outcome, said = stage.act(lie.over(stage.world.inner))
+    outcome, said = stage.attempt(lie.over(stage.world.inner))
     stage.check(outcome, said)
-    if not stage.is_sound and outcome == "succeeded" and _is_repaired(stage):
+    if not stage.is_sound and outcome == "succeeded" and stage.is_repaired():
         return outcome
-    repeated, said = stage.act(stage.world.inner)
-    assert repeated in ("succeeded", "stopped"), f"{outcome}, and then {said!r:.500}"
-    stage.check("succeeded", said)
-    assert _rows(stage.world) == stage.after
+    repeated, said = stage.attempt()
+    assert repeated in ("succeeded", "partial", "stopped"), f"{outcome}, and then {said!r:.500}"
+    stage.assert_done(said)
     return outcome
 
 
 def run_again(stage: Stage, lie: Lie) -> str:
     """The action over an honest store, and once more over one that lies: it is done once nevertheless."""
     stage.reset()
-    stage.act(stage.world.inner)
-    outcome, said = stage.act(lie.over(stage.world.inner))
-    stage.check("succeeded", said)
-    assert _rows(stage.world) == stage.after, f"{said!r:.300}: done twice"
+    stage.attempt()
+    outcome, said = stage.attempt(lie.over(stage.world.inner))
+    stage.assert_done(said)
     return outcome
-
-
-def _is_repaired(stage: Stage) -> bool:
-    try:
-        return _rows(stage.world) == stage.after
-    except PaimonError:
-        return False
 
 
 class Careless(LyingStorage):
@@ -216,12 +175,12 @@ def run_careless(stage: Stage) -> str:
     """The action on a store that ignores create-if-absent: refused with nothing changed, or it needs no such promise."""
     stage.reset()
     store = Careless(stage.world.inner)
-    outcome, said = stage.act(store)
+    outcome, said = stage.attempt(store)
     stage.check(outcome, said)
     if isinstance(said, UnsupportedError) or outcome == "stopped":
         assert "ignores create-if-absent" in str(said)
         if not stage.scenario.passes_through:
-            assert stage._missing() == set(), "something was deleted before it was refused"
+            assert not stage.has_lost_anything(), "something went before it was refused"
     else:
         # What the probe sees is counted, too.
         assert store.told == 0, f"{said!r:.300}"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.life_cycle.reach import Reach, Version
 from tests.life_cycle.world import World
 from tests.support.canonical import Row, assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
+from tests.support.world.reach import Reach, Version
 
 _OF_A_BRANCH = ("schema", "snapshot", "tag", "changelog")
 

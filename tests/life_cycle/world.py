@@ -34,8 +34,8 @@ from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.warehouse import create_table
 from paimon_engine.units import DAY_MS
 from tests.life_cycle.kinds import COMMON, SCHEMA, Kind, Rows
-from tests.life_cycle.reach import Reach, Version
 from tests.life_cycle.stage import Actor, Stage, StagedStorage
+from tests.support.world.reach import Reach, Version
 
 ROOT = "memory://life/db.db/t"
 START_MS = 1_704_500_000_000
@@ -98,7 +98,7 @@ class World:
         self.storage = StagedStorage(self.inner, self.stage)
         self.env = Env(self.storage, clock=self.clock, new_id=self.new_id, reader_threads=1)  # type: ignore[arg-type]
         self.executor = LocalExecutor(1, env=self.env)
-        self.reach = Reach(self.inner, ROOT, self.kind.partition_keys)
+        self.reach = Reach(self.inner, ROOT)
         self._latest: dict[str, Commit] = {}
         self._late: set[str] = set()
         self._handles: dict[tuple[str, int], Table] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,11 +9,11 @@ from functools import cache
 from typing import Final
 
 from paimon_engine.actions.delete_rows import DeleteRows
-from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.storage import MemoryStorage
 from tests.support.killed_storage import Killed, KilledStorage
-from tests.support.naive_reach import reachable_names
-from tests.support.scenarios import HOUR_MS, ROOT, World, appended, keyed
+from tests.support.world import HOUR_MS, ROOT, World
+from tests.support.world.reach import Reach
+from tests.support.world.scenarios import appended, keyed
 
 Files = Mapping[str, tuple[bytes, int]]
 """Content and modification time by path, counted from the table's directory."""
@@ -149,39 +148,13 @@ def files_of(storage: MemoryStorage) -> dict[str, tuple[bytes, int]]:
 
 
 def world_of(files: Files, now_ms: int) -> World:
-    """A world in which the table has these files, with their times, and whose clock continues from there."""
-    world = World(now_ms=now_ms)
+    """A world in which the table has these files, with their times, and whose clock goes on from there."""
+    world = World(now_ms=now_ms, first_id=1 << 20)  # ids that the whole table does not have
     world.inner.load({f"{ROOT}/{path}": file for path, file in files.items()})
-    # Ids that the whole table does not have.
-    world.numbers = iter(range(1 << 20, 1 << 30))  # type: ignore[assignment]
     return world
 
 
 def reached(files: Files, versions: list[str]) -> set[str]:
     """Paths of the files that these snapshots, tags and changelogs of the table need."""
-    storage = world_of(files, 0).inner
-    full = [path for path in versions if "changelog/" not in path]
-    needed = reachable_names(storage, ROOT, full)
-    for path in versions:
-        if "changelog/" in path:
-            needed |= _changes(storage, path)
-    return {path for path in files if path.rpartition("/")[2] in needed}
-
-
-def _changes(storage: MemoryStorage, path: str) -> set[str]:
-    """What a changelog that outlives its snapshot needs: its list of changelog files, and what that names."""
-    snapshot = parse_snapshot(storage.read(f"{ROOT}/{path}"), path)
-    name = snapshot.changelog_manifest_list
-    if name is None:
-        return set()
-    only = MemoryStorage()
-    for info in storage.walk(ROOT):
-        only.overwrite(info.path, storage.read(info.path))
-    only.overwrite(f"{ROOT}/{path}", _with_changelog_alone(storage.read(f"{ROOT}/{path}")))
-    return reachable_names(only, ROOT, [path])
-
-
-def _with_changelog_alone(data: bytes) -> bytes:
-    stored = json.loads(data)
-    dropped = ("baseManifestList", "deltaManifestList", "indexManifest", "statistics")
-    return json.dumps({key: value for key, value in stored.items() if key not in dropped}).encode()
+    reach = Reach(world_of(files, 0).inner, ROOT)
+    return {path for version in reach.versions() if version.path in versions for path in reach.needed(version)}

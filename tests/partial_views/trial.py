@@ -20,7 +20,7 @@ from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapsho
 from paimon_engine.errors import PaimonError
 from tests.partial_views.subjects import Files, files_of, reached, whole, world_of
 from tests.partial_views.views import View
-from tests.support.scenarios import HOUR_MS, World
+from tests.support.world import HOUR_MS, World
 
 FAR_MS: Final = 400 * 24 * HOUR_MS
 _VERSION = re.compile(r"(?:branch/branch-[^/]+/)?(?:snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)")
@@ -37,7 +37,7 @@ def _expire(world: World) -> Any:
 def _due_tags(world: World) -> Any:
     """Moves a tag that is made again with each run, and drops others of that kind."""
     options = {"tag.automatic-creation": "batch", "tag.batch.customized-name": "old", "tag.num-retained-max": "1"}
-    return create_due_tags(Context(world.handle(**options), world.executor), CreateDueTags())
+    return create_due_tags(Context(world.on(**options), world.executor), CreateDueTags())
 
 
 def _restore(world: World, *, as_tags: bool) -> list[Any]:
@@ -69,7 +69,7 @@ DEEDS: Final[Mapping[str, Deed]] = {
     "create_due_tags": _due_tags,
     "delete_branch": lambda w: w.table().delete_branch("b"),
     "fast_forward": lambda w: w.table().fast_forward("b"),
-    "rollback": lambda w: w.table().rollback(snapshot=8 if w.handle().schema.partition_keys else 5),
+    "rollback": lambda w: w.table().rollback(snapshot=8 if w.handle.schema.partition_keys else 5),
     "rollback to a tag": lambda w: w.table().rollback(tag="old"),
     "rollback to a time": lambda w: w.table().rollback(timestamp=w.now_ms - FAR_MS - 2 * HOUR_MS),
     "rollback_to_as_latest": lambda w: w.table().rollback_to_as_latest(tag="old"),

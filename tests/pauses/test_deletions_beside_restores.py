@@ -16,8 +16,9 @@ import pytest
 from paimon_engine.errors import PaimonError
 from paimon_engine.table.check.table_check import check_table
 from tests.support.faulty_storage import FaultyStorage
-from tests.support.naive_reach import unreached
-from tests.support.scenarios import HOUR_MS, ROOT, World, compacted, littered
+from tests.support.world import HOUR_MS, ROOT, World
+from tests.support.world.reach import unreached
+from tests.support.world.scenarios import compacted, littered
 
 _ALONE: Mapping[str, Any] = {"quarantine": True, "parallelism": 1}
 MOVERS: Mapping[str, tuple[Callable[[World], None], Callable[[World], Any]]] = {
@@ -109,7 +110,7 @@ def _harm(trial: _Trial) -> str | None:
         unreached(world.inner, ROOT)
     except AssertionError as error:
         return str(error)
-    if problems := check_table(world.handle()):
+    if problems := check_table(world.handle):
         return str(problems)
     if world.table().to_arrow().sort_by("k") != trial.latest:
         return "other rows"

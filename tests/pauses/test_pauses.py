@@ -7,23 +7,21 @@ import random
 
 import pytest
 
-from paimon_engine.action import Context
-from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 from paimon_engine.errors import ConflictError, PaimonError
-from paimon_engine.executor import LocalExecutor
-from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.state.snapshots import latest_snapshot_id
-from tests.faults.trial import Stage, look
-from tests.pauses.trial import CLEAN_UPS, WRITING, Pause, beside, pauses, run_pause
+from tests.pauses.trial import CLEAN_UPS, WRITING, Pause, pauses, run_pause
 from tests.support.faulty_storage import DOWN, FaultyStorage
-from tests.support.naive_reach import unreached
-from tests.support.scenarios import BY_NAME, World, keyed, rows_of
+from tests.support.world import World, rows_of
+from tests.support.world.check import assert_sound, look
+from tests.support.world.reach import unreached
+from tests.support.world.rehearsal import Rehearsal
+from tests.support.world.scenarios import BY_NAME, keyed
 
 SEED = random.randrange(1 << 30) if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else 7
 PAUSES = 1
 
 
-def _before_snapshot(stage: Stage) -> int:
+def _before_snapshot(stage: Rehearsal) -> int:
     return next(
         number for number, (verb, path) in enumerate(stage.calls) if verb == "create" and "/snapshot/snapshot-" in path
     )
@@ -32,7 +30,7 @@ def _before_snapshot(stage: Stage) -> int:
 @pytest.mark.parametrize("name", WRITING)
 def test_an_action_paused_during_a_clean_up_is_refused_or_readable(name: str):
     chance = random.Random(f"{name} {SEED}")
-    stage = Stage(BY_NAME[name])
+    stage = Rehearsal(BY_NAME[name])
 
     for pause in chance.sample(list(pauses(stage)), PAUSES):
         print(pause, stage.calls[pause.number])
@@ -41,8 +39,8 @@ def test_an_action_paused_during_a_clean_up_is_refused_or_readable(name: str):
 
 @pytest.mark.parametrize("clean_up", CLEAN_UPS)
 @pytest.mark.parametrize("name", ["append rows", "compact fully", "analyze"])
-def test_a_commit_paused_just_before_it_publishes_is_not_acknowledged_without_its_files(name: str, clean_up: str):
-    stage = Stage(BY_NAME[name])
+def test_a_commit_held_up_just_before_it_publishes_is_not_acknowledged_without_its_files(name: str, clean_up: str):
+    stage = Rehearsal(BY_NAME[name])
 
     outcome = run_pause(stage, Pause(_before_snapshot(stage), clean_up))
 
@@ -51,22 +49,22 @@ def test_a_commit_paused_just_before_it_publishes_is_not_acknowledged_without_it
 
 
 def test_postponed_rows_whose_new_files_a_clean_up_took_are_distributed_again():
-    stage = Stage(BY_NAME["compact postponed rows"])
+    stage = Rehearsal(BY_NAME["compact postponed rows"])
 
     assert run_pause(stage, Pause(_before_snapshot(stage), "deleted")) == "succeeded"
 
     assert look(stage.world).rows == stage.after.rows
 
 
-def test_a_metadata_commit_paused_for_a_day_is_not_acknowledged_without_its_files():
-    stage = Stage(BY_NAME["roll back as the latest"])
+def test_a_metadata_commit_held_up_for_a_day_is_not_acknowledged_without_its_files():
+    stage = Rehearsal(BY_NAME["roll back as the latest"])
 
     assert run_pause(stage, Pause(_before_snapshot(stage), "another engine")) == "ConflictError"
 
 
 @pytest.mark.parametrize("part", ["/bucket-", "/manifest/"])
 def test_a_file_on_its_way_out_of_a_quarantine_is_not_taken_with_both_its_copies(part: str):
-    stage = Stage(BY_NAME["restore quarantines"])
+    stage = Rehearsal(BY_NAME["restore quarantines"])
     calls = enumerate(stage.calls)
     between = next(
         number for number, (verb, path) in calls if verb == "delete" and "/quarantine/" in path and part in path
@@ -88,7 +86,6 @@ def test_a_clean_up_paused_anywhere_leaves_what_a_writer_commits_meanwhile(old: 
         world.inner.load(files)
         world.now_ms = now_ms
         faulty = FaultyStorage(world.inner)
-        table = beside(world, faulty)
 
         def write(_verb: str, _path: str) -> None:
             faulty.act = faulty.fail_at = None
@@ -96,13 +93,12 @@ def test_a_clean_up_paused_anywhere_leaves_what_a_writer_commits_meanwhile(old: 
             world.table().write(rows_of({11: 11}), commit_user="meanwhile")
 
         faulty.arm(fail_at, act=write)
-        remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), RemoveOrphanFiles(older_than=now_ms))
+        world.beside(faulty).run(RemoveOrphanFiles(older_than=now_ms), "clean-up")
         return faulty
 
     for number in range(len(clean(None).calls))[::5]:
         clean(number)
-        assert check_table(world.handle()) == []
-        unreached(world.inner, world.root)
+        assert_sound(world.handle)
         assert 11 in world.table().to_arrow()["k"].to_pylist()
 
 
@@ -125,9 +121,8 @@ def test_a_clean_up_during_an_expiry_searches_again_if_a_snapshot_was_deleted_me
             world.table().expire_snapshots(retain_max=newest - due.pop(0), retain_min=1, older_than=world.now_ms)
 
     faulty.arm(0, DOWN, act=expire)
-    table = beside(world, faulty)
 
-    result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), RemoveOrphanFiles(world.now_ms))
+    result = world.beside(faulty).run(RemoveOrphanFiles(world.now_ms), "clean-up")
 
     assert due == []
     assert (result.status, result.stopped) == ("deleted", ())
@@ -135,8 +130,8 @@ def test_a_clean_up_during_an_expiry_searches_again_if_a_snapshot_was_deleted_me
     assert unreached(world.inner, world.root) == set()
 
 
-def test_a_commit_whose_files_are_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
-    stage = Stage(BY_NAME["append rows"])
+def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
+    stage = Rehearsal(BY_NAME["append rows"])
     world = stage.world
     stage.reset()
 
@@ -144,7 +139,6 @@ def test_a_commit_whose_files_are_in_the_plan_of_a_dead_clean_up_is_refused_unti
         stage.faulty.act = stage.faulty.fail_at = None
         world.now_ms += 1
         dying = FaultyStorage(world.inner)
-        table = beside(world, dying)
 
         class Dead(BaseException):
             pass
@@ -154,8 +148,8 @@ def test_a_commit_whose_files_are_in_the_plan_of_a_dead_clean_up_is_refused_unti
 
         dying.delete = die
         with pytest.raises(Dead):
-            spec = RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=latest_snapshot_id(table))
-            remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)
+            newest = world.beside().table().latest_snapshot_id()
+            world.beside(dying).run(RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=newest), "clean-up")
 
     stage.faulty.arm(_before_snapshot(stage), act=dies)
     world.through(stage.faulty)
@@ -170,12 +164,11 @@ def test_a_commit_whose_files_are_in_the_plan_of_a_dead_clean_up_is_refused_unti
     world.run(RemoveOrphanFiles(older_than=world.now_ms))
 
     assert list(world.inner.walk(f"{world.root}/deletion/orphans")) == []
-    assert unreached(world.inner, world.root) == set()
-    assert check_table(world.handle()) == []
+    assert assert_sound(world.handle) == set()
 
 
-def test_a_dry_run_blocks_no_commit():
-    stage = Stage(BY_NAME["remove orphan files"])
+def test_a_dry_run_keeps_nobody_out():
+    stage = Rehearsal(BY_NAME["remove orphan files"])
     stage.reset()
     before = stage.world.inner.dump()
 
@@ -186,7 +179,7 @@ def test_a_dry_run_blocks_no_commit():
 
 
 def test_a_damaged_plan_is_named_and_stops_only_commits_that_would_need_it():
-    stage = Stage(BY_NAME["append rows"])
+    stage = Rehearsal(BY_NAME["append rows"])
     world = stage.world
     stage.reset()
     plan = f"{world.root}/deletion/orphans/1.json"

@@ -10,22 +10,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from paimon_engine.action import Context
-from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
-from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
-from paimon_engine.env import Env, EnvConfig
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 from paimon_engine.errors import PaimonError
-from paimon_engine.executor import LocalExecutor
-from paimon_engine.storage import FileInfo
-from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal.orphans import NameScan, list_files, older_files
-from paimon_engine.table.state.handle import TableHandle, load_table
-from paimon_engine.table.state.snapshots import latest_snapshot_id
-from tests.faults.trial import Stage, look
-from tests.support.naive_reach import unreached
-from tests.support.scenarios import HOUR_MS, ROOT, SCENARIOS, World
+from tests.support.lying_storage import LyingStorage
+from tests.support.world import HOUR_MS, World
+from tests.support.world.check import assert_sound, look
+from tests.support.world.rehearsal import Rehearsal
+from tests.support.world.scenarios import SCENARIOS
 
 WRITING = tuple(
     scenario.name
@@ -48,77 +43,43 @@ WRITING = tuple(
 _OF_AN_OLD_SNAPSHOT = ("create a tag", "create a branch of a snapshot", "roll back as the latest")
 
 
-class TimesAgo:
-    """A store that shows each file as a day older than it is, as copies with kept times or a skewed clock do."""
-
-    def __init__(self, inner: Any, ago_ms: int) -> None:
-        self._inner, self._ago_ms = inner, ago_ms
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def list(self, prefix: str) -> list[FileInfo]:
-        return [self._older(info) for info in self._inner.list(prefix)]
-
-    def _older(self, info: FileInfo) -> FileInfo:
-        return FileInfo(info.path, info.size_bytes, max(1, info.modified_ms - self._ago_ms), info.is_dir)
-
-
-def beside(world: World, storage: Any) -> TableHandle:
-    """The table as another process sees it."""
-    env = Env(storage, lambda: world.now_ms, world._new_id)
-    return load_table(ROOT, EnvConfig(ROOT), env=env)
-
-
-def cleaned(world: World, *, quarantine: bool = False) -> None:
+def cleaned(world: World, *, quarantine: bool = False, older_than: int | None = None) -> None:
     """The engine's clean-up, of everything that is there."""
     world.now_ms += 1
-    table = beside(world, world.inner)
-    # Files of jobs at work are newer than the newest commit: it is confirmed that all versions are visible.
-    newest = latest_snapshot_id(table) or 0
-    spec = RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=newest, quarantine=quarantine)
-    result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)
+    # Files of jobs at work are newer than the newest commit: somebody vouches for it that all versions are visible.
+    newest = world.table().latest_snapshot_id() or 0
+    older_than = world.now_ms if older_than is None else older_than
+    spec = RemoveOrphanFiles(older_than, confirm_latest_snapshot=newest, quarantine=quarantine)
+    result = world.run(spec, "clean-up")
     assert result.status in ("deleted", "quarantined", "noop"), result
 
 
-def quarantined(world: World) -> None:
-    cleaned(world, quarantine=True)
-
-
 def cleaned_by_old_times(world: World) -> None:
-    """A clean-up of files older than an hour, in a store that shows all of them as older."""
-    table = beside(world, TimesAgo(world.inner, 24 * HOUR_MS))
-    newest = latest_snapshot_id(table) or 0
-    spec = RemoveOrphanFiles(world.now_ms - HOUR_MS, confirm_latest_snapshot=newest)
-    result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)
-    assert result.status in ("deleted", "noop"), result
+    """A clean-up of files older than an hour; all files look older, as with copies or a skewed clock."""
+    cleaned(world.beside(LyingStorage(world.inner, time_offset_ms=-24 * HOUR_MS)), older_than=world.now_ms - HOUR_MS)
 
 
 def cleaned_and_expired(world: World) -> None:
     """The fence is deleted again when the action continues, since others have committed and snapshots have expired."""
     cleaned(world)
-    table = beside(world, world.inner)
-    expire_snapshots(
-        Context(table, LocalExecutor(1, env=table.env)),
-        ExpireSnapshots(retain_max=1, retain_min=1, older_than=world.now_ms),
-    )
+    world.run(ExpireSnapshots(retain_max=1, retain_min=1, older_than=world.now_ms), "expiry")
 
 
 def cleaned_by_another_engine(world: World) -> None:
     """A clean-up that only checks the age and commits no snapshot, like Java's; a day has passed."""
     world.now_ms += 25 * HOUR_MS
-    table = beside(world, world.inner)
+    table, executor = world.handle, world.executor
     found = older_files(list_files(table)[0], world.now_ms - HOUR_MS)
     seen = NameScan()
-    seen.update(table, LocalExecutor(1, env=table.env))
-    seen.update(table, LocalExecutor(1, env=table.env))
+    seen.update(table, executor)
+    seen.update(table, executor)
     assert not seen.doubts
     world.inner.delete([info.path for info in found if info.path.rpartition("/")[2] not in seen.names])
 
 
-CLEAN_UPS: dict[str, Callable[[World], None]] = {
+CLEAN_UPS: dict[str, Callable[..., None]] = {
     "deleted": cleaned,
-    "quarantined": quarantined,
+    "quarantined": partial(cleaned, quarantine=True),
     "old times": cleaned_by_old_times,
     "deleted, then expired": cleaned_and_expired,
     "another engine": cleaned_by_another_engine,
@@ -133,7 +94,7 @@ class Pause:
     clean_up: str
 
 
-def pauses(stage: Stage) -> Iterator[Pause]:
+def pauses(stage: Rehearsal) -> Iterator[Pause]:
     """Every call, with every clean-up.
 
     What another engine has deleted no restore brings back; and not beyond a snapshot that has expired meanwhile. What
@@ -149,26 +110,15 @@ def pauses(stage: Stage) -> Iterator[Pause]:
             yield Pause(number, name)
 
 
-def run_pause(stage: Stage, pause: Pause) -> str:
+def run_pause(stage: Rehearsal, pause: Pause) -> str:
     """`succeeded`, or the kind of error that the action raised. Raises AssertionError for what must not be."""
     stage.reset()
-    world = stage.world
-    outcome = "succeeded"
-    stage.faulty.arm(pause.number, act=lambda _verb, _path: _once(stage, pause))
-    world.through(stage.faulty)
-    result: Any = None
-    try:
-        result = stage.scenario.act(world)
-    except PaimonError as error:
-        outcome = type(error).__name__
-    finally:
-        stage.faulty.fail_at = None
-        world.through(world.inner)
+    outcome, result = stage.attempt(fail_at=pause.number, act=lambda _verb, _path: _once(stage, pause))
     results = result if isinstance(result, list) else [result]
-    if any(getattr(one, "failed", ()) or getattr(one, "status", "") == "stopped" for one in results):
-        outcome = "partial"
+    if outcome == "stopped" and all(one.status != "stopped" for one in results):
+        outcome = "succeeded"
     # Postponed rows whose buckets are refused wait for the next run, and the result counts them.
-    if any(getattr(one, "conflicts", 0) for one in results) and look(world).rows != stage.after.rows:
+    if any(getattr(one, "conflicts", 0) for one in results) and look(stage.world).rows != stage.after.rows:
         outcome = "partial"
     _check(stage, outcome)
     if outcome != "succeeded":
@@ -179,23 +129,17 @@ def run_pause(stage: Stage, pause: Pause) -> str:
     return outcome
 
 
-def _once(stage: Stage, pause: Pause) -> None:
+def _once(stage: Rehearsal, pause: Pause) -> None:
     stage.faulty.act = None
     stage.faulty.fail_at = None
-    CLEAN_UPS[pause.clean_up](stage.world)
+    CLEAN_UPS[pause.clean_up](stage.world.beside())
 
 
-def _check(stage: Stage, outcome: str) -> None:
-    world = stage.world
-    problems = check_table(world.handle())
-    assert problems == [], problems
-    unreached(world.inner, world.root)
-    now = look(world)
-    if outcome == "succeeded":
-        assert now.rows["main"] == stage.after.rows["main"], f"{now.rows} instead of {stage.after.rows}"
-        assert set(now.users.values()) <= {1}, now.users
+def _check(stage: Rehearsal, outcome: str) -> None:
+    assert_sound(stage.world.handle)
+    if outcome != "succeeded":
+        stage.assert_known_rows()
         return
-    for p in ("a", "b"):
-        found = [row for row in now.rows["main"] if row[0] == p]
-        known = [[row for row in one.rows["main"] if row[0] == p] for one in (stage.before, stage.after)]
-        assert found in known, f"never were there: {found}"
+    now = look(stage.world)
+    assert now.rows["main"] == stage.after.rows["main"], f"{now.rows} instead of {stage.after.rows}"
+    assert set(now.commits.values()) <= {1}, now.commits

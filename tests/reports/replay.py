@@ -7,7 +7,7 @@ from typing import Any
 
 from paimon_engine import Table
 from tests.support.faulty_storage import FaultyStorage
-from tests.support.scenarios import World
+from tests.support.world import World
 
 
 def histories(

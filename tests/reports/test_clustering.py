@@ -14,7 +14,7 @@ import pytest
 from paimon_engine import Catalog, Table
 from tests.reports.replay import histories, keys_of
 from tests.support.oracle import JavaPaimon
-from tests.support.scenarios import World, rows_of
+from tests.support.world import World, rows_of
 
 
 def four_rows() -> World:

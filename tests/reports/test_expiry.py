@@ -16,7 +16,7 @@ from paimon_engine.jobs import Job, TableRef, run
 from tests.reports.replay import histories, keys_of
 from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
-from tests.support.scenarios import World
+from tests.support.world import World
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 

@@ -18,7 +18,7 @@ from paimon_engine import Catalog, Table
 from paimon_engine.units import DAY_MS
 from tests.reports.replay import histories, keys_of
 from tests.support.newest import NewestPaimon, NewestPaimonError
-from tests.support.scenarios import World, rows_of
+from tests.support.world import World, rows_of
 
 ONE_SNAPSHOT = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
 LITTER = "bucket-0/data-left-by-a-job-that-died.parquet"

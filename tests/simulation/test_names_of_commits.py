@@ -26,7 +26,8 @@ from paimon_engine.table.state.snapshots import latest_snapshot, snapshot_ids
 from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 from tests.support.faulty_storage import FaultyStorage
-from tests.support.scenarios import World, appended, keyed, rows_of
+from tests.support.world import World, rows_of
+from tests.support.world.scenarios import appended, keyed
 
 SET_INDEX = AlterTable([{"change": "set_option", "key": "file-index.bloom-filter.columns", "value": "k"}])
 SET_BUCKETS = AlterTable([{"change": "set_option", "key": "bucket", "value": "2"}])
@@ -117,7 +118,7 @@ def test_a_job_whose_reply_is_lost_commits_once_while_others_commit(name: str, w
     world = World()
     keyed(world)
     faulty = FaultyStorage(world.inner)
-    before = len(snapshot_ids(world.handle()))
+    before = len(snapshot_ids(world.handle))
 
     def rival(verb: str, path: str) -> None:
         """Somebody else commits just before; then the call fails."""

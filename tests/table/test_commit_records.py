@@ -25,7 +25,8 @@ from paimon_engine.table.state.snapshots import snapshot_ids
 from paimon_engine.table.write.writer import write_batches, write_state
 from tests.actions.storage_events import EventStorage
 from tests.support.counting import CountingStorage
-from tests.support.scenarios import HOUR_MS, World, appended, keyed, rows_of
+from tests.support.world import HOUR_MS, World, rows_of
+from tests.support.world.scenarios import appended, keyed
 
 DAY_MS = 24 * HOUR_MS
 KEY = CommitKey("job", CommitKind.APPEND, identifier_of(Maker.JOB))
@@ -56,12 +57,12 @@ def others(world: World, number: int = 3) -> None:
 def expire(world: World) -> None:
     world.now_ms += HOUR_MS
     world.run(ExpireSnapshots(retain_max=1, retain_min=1, older_than=world.now_ms))
-    assert len(snapshot_ids(world.handle())) == 1
+    assert len(snapshot_ids(world.handle)) == 1
 
 
 def expire_as_java(world: World) -> None:
-    """Another engine's expiry, as far as others see it: old snapshots are deleted, and records are not updated."""
-    handle = world.handle()
+    """Another engine's expiry, as far as others see it: old snapshots are gone, and nothing is told to records."""
+    handle = world.handle
     *old, latest = snapshot_ids(handle)
     world.inner.delete([handle.paths.snapshot(number) for number in old])
     world.inner.overwrite(handle.paths.earliest_hint, str(latest).encode())
@@ -72,7 +73,7 @@ def times(world: World, key: int = 7) -> int:
 
 
 def record(world: World, key: CommitKey = KEY) -> Any:
-    return read_record(world.handle(), key)
+    return read_record(world.handle, key)
 
 
 # ── after an expiry ─────────────────────────────────────────────────────────────────────────────
@@ -142,7 +143,7 @@ def test_a_merged_branch_is_merged_once(world: World):
 
 
 def test_prepared_changes_are_committed_once(world: World):
-    handle = world.handle()
+    handle = world.handle
     messages = write_batches(handle, write_state(handle), rows_of({7: 7}).to_batches())
     assert world.table().commit(messages, commit_user="job").status == "committed"
     others(world)
@@ -217,7 +218,7 @@ def test_a_killed_attempt_is_repeated_once_or_refused(world: World, place: str, 
             OutcomeUnknownError, match=r"'job'.* 2 to [34] have expired; nothing was written"
         ) as refused:
             write(world)
-        assert record_path(world.handle(), KEY) in str(refused.value)
+        assert record_path(world.handle, KEY) in str(refused.value)
         assert times(world) == was_made
         assert write(world, user="another name") == "committed"
         return
@@ -316,8 +317,8 @@ def test_a_rollback_beyond_what_has_expired_takes_back_too(world: World):
 @pytest.mark.parametrize("others_came", [False, True])
 def test_a_rollback_of_another_engine_takes_back_too(world: World, *, others_came: bool):
     write(world)
-    world.inner.delete([world.handle().paths.snapshot(2)])
-    world.inner.overwrite(world.handle().paths.latest_hint, b"1")
+    world.inner.delete([world.handle.paths.snapshot(2)])
+    world.inner.overwrite(world.handle.paths.latest_hint, b"1")
     if others_came:
         others(world)
 
@@ -396,7 +397,7 @@ def test_records_are_forgotten_after_their_time(world: World, clean: str):
 def test_a_copied_record_is_kept_as_long_as_it_says(world: World):
     """Times of files are not those of commits: a copy may have kept them, or not."""
     write(world)
-    path = record_path(world.handle(), KEY)
+    path = record_path(world.handle, KEY)
     data = world.inner.read(path)
     now, world.now_ms = world.now_ms, 1000
     world.inner.overwrite(path, data)
@@ -410,14 +411,14 @@ def test_a_copied_record_is_kept_as_long_as_it_says(world: World):
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1, "user": 3}'])
 def test_a_damaged_record_stops_the_job_and_no_other(world: World, data: bytes):
     write(world)
-    world.inner.overwrite(record_path(world.handle(), KEY), data)
+    world.inner.overwrite(record_path(world.handle, KEY), data)
 
     with pytest.raises(CorruptTableError, match=r"nothing was written.*'job'.*delete the file"):
         write(world)
     others(world)
     expire(world)
     others(world)
-    world.run(Rollback(snapshot_ids(world.handle())[-2]))
+    world.run(Rollback(snapshot_ids(world.handle)[-2]))
     assert world.table().remove_orphan_files().status == "noop"
     assert write(world, user="somebody else") == "committed"
 
@@ -426,10 +427,10 @@ def test_a_damaged_record_stops_the_job_and_no_other(world: World, data: bytes):
 def test_any_user_makes_a_safe_file_name(world: World, user: str):
     key = CommitKey(user, CommitKind.APPEND, 1)
 
-    write_record(world.handle(), key, base=3, snapshot=None)
+    write_record(world.handle, key, base=3, snapshot=None)
 
     found = [info.path for info in world.inner.walk(f"{world.root}/commits")]
-    assert found == [record_path(world.handle(), key)]
+    assert found == [record_path(world.handle, key)]
     assert len(found[0].rpartition("/")[2]) < 60
     assert record(world, key).key == key
 

@@ -9,7 +9,8 @@ import pytest
 from paimon_engine.errors import CorruptTableError, StorageError
 from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.lying_storage import LyingStorage
-from tests.support.scenarios import ROOT, World, keyed
+from tests.support.world import ROOT, World
+from tests.support.world.scenarios import keyed
 
 
 def _hide(world: World, *parts: str) -> None:

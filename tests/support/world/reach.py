@@ -12,17 +12,27 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import fastavro
 
 from paimon_engine.errors import NotFoundError
-from paimon_engine.storage import MemoryStorage
+from paimon_engine.storage import Storage
 
 ADD, DELETE = 0, 1
-_VERSION = re.compile(r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>snapshot|tag|changelog)/(?P=kind)-(?P<name>.+)")
+_VERSION = re.compile(
+    r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>snapshot|tag|changelog)/(?P=kind)-(?P<name>[^/]+)"
+)
 _COLLECTED = re.compile(r"(?:manifest|index|statistics)/.+|(?:[^/]+=[^/]*/)*bucket-[^/]+/.+")
 """Files that clean-up must remove where nothing needs them."""
+_KEPT = re.compile(
+    r"(?:branch/branch-[^/]+/)?"
+    r"(?:commits/[^/]+\.json|commits/SETTLED|MERGED-[^/]+|schema/schema-\d+|(?:snapshot|changelog)/(?:EARLIEST|LATEST)"
+    r"|tag/tag-success-file/[^/.][^/]*)"
+    r"|consumer/consumer-[^/]+|(?:[^/]+=[^/]+/)+_SUCCESS|quarantine/.*"
+)
+"""Files that need nobody who names them."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +53,16 @@ class Version:
 
 @dataclass
 class Reach:
-    """The files of one table in memory; what has been parsed is kept, since files never change."""
+    """The files of one table; what a version needs is kept, since files never change."""
 
-    storage: MemoryStorage
+    storage: Storage
     root: str
-    partition_keys: Sequence[str]
-    _records: dict[str, list[Any]] = field(default_factory=dict)
     _late: dict[tuple[tuple[int, str], tuple[int, str]], bool] = field(default_factory=dict)
     _needs: dict[tuple[bool, str], frozenset[str]] = field(default_factory=dict)
 
     def take_over(self, other: Reach) -> None:
         """Knows what another one, which has looked at the same files, has parsed."""
-        self._records, self._needs = dict(other._records), dict(other._needs)
+        self._needs = dict(other._needs)
 
     def stored(self) -> set[str]:
         """Paths below the table's directory."""
@@ -69,7 +77,7 @@ class Reach:
         found = []
         for path in self.stored():
             match = _VERSION.fullmatch(path)
-            if match is not None and not path.endswith("_SUCCESS"):
+            if match is not None:
                 text = json.loads(self.storage.read(f"{self.root}/{path}"))
                 found.append(Version(path, match["branch"], match["kind"], match["name"], text))
         return sorted(found, key=lambda one: (one.branch or "", one.kind, one.json["id"], one.name))
@@ -91,6 +99,16 @@ class Reach:
     def all_needed(self) -> set[str]:
         """What all versions need."""
         return {path for version in self.versions() for path in self.needed(version)}
+
+    def unreached(self) -> set[str]:
+        """Paths of the files that nothing needs. Raises: AssertionError naming what is needed and missing.
+
+        What a quarantine has a copy of stays in its place too, until that is emptied or restored.
+        """
+        stored, needed = self.stored(), self.all_needed()
+        assert needed <= stored, f"gone although something needs it: {sorted(needed - stored)}"
+        kept = needed | {path.split("/", 2)[2] for path in stored if path.startswith("quarantine/")}
+        return {path for path in stored - kept if not _VERSION.fullmatch(path) and not _KEPT.fullmatch(path)}
 
     def live(self, snapshot: Version) -> list[str]:
         """Its data files, without their extra files."""
@@ -184,33 +202,56 @@ class Reach:
         return [record["_FILE_NAME"] for record in self._read(f"manifest/{list_name}")]
 
     def _read(self, path: str) -> list[Any]:
-        if path not in self._records:
-            self._records[path] = list(fastavro.reader(io.BytesIO(self.storage.read(f"{self.root}/{path}"))))
-        return self._records[path]
+        return _records(self.storage.read(f"{self.root}/{path}"))
 
     @staticmethod
     def _identity(entry: dict[str, Any]) -> tuple[Any, ...]:
         file = entry["_FILE"]
         return entry["_PARTITION"], entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"]
 
+    @cached_property
+    def _partition_columns(self) -> list[tuple[str, bool]]:
+        """Names of those of any schema, which never change, and whether their values are texts."""
+        path = min(path for path in self.stored() if "schema/schema-" in path)
+        schema = json.loads(self.storage.read(f"{self.root}/{path}"))
+        types = {field["name"]: str(field["type"]) for field in schema["fields"]}
+        return [(name, types[name].startswith(("STRING", "VARCHAR", "CHAR"))) for name in schema["partitionKeys"]]
+
     def _files(self, entry: dict[str, Any]) -> list[str]:
         file = entry["_FILE"]
-        values = zip(self.partition_keys, texts(entry["_PARTITION"]), strict=True)
-        directory = "/".join([*(f"{key}={value}" for key, value in values), f"bucket-{entry['_BUCKET']}"])
+        words = zip(self._partition_columns, words_of(entry["_PARTITION"]), strict=True)
+        # Rows that wait for their bucket have the number -2.
+        bucket = "postpone" if entry["_BUCKET"] == -2 else entry["_BUCKET"]
+        directory = "/".join(
+            [*(f"{key}={text if is_text else number}" for (key, is_text), (text, number) in words), f"bucket-{bucket}"]
+        )
         return [f"{directory}/{name}" for name in (file["_FILE_NAME"], *(file["_EXTRA_FILES"] or ()))]
 
 
-def texts(row: bytes) -> list[str]:
-    """The values of a stored row of strings: a count, null bits in words of eight bytes, then a word for each value."""
+@lru_cache(maxsize=20_000)
+def _records(data: bytes) -> list[Any]:
+    """Records of an Avro file."""
+    return list(fastavro.reader(io.BytesIO(data)))
+
+
+def unreached(storage: Storage, root: str) -> set[str]:
+    """Paths below `root` of the files that nothing needs; see `Reach.unreached`."""
+    return Reach(storage, root).unreached()
+
+
+def words_of(row: bytes) -> Iterator[tuple[str, int]]:
+    """Each value of a stored row, read as a text and as a whole number.
+
+    A row is a count, null bits in words of eight bytes, then a word for each value.
+    """
     count = int.from_bytes(row[:4], "big")
     body = row[4:]
     begin = (count + 63 + 8) // 64 * 8
-    found = []
     for position in range(begin, begin + 8 * count, 8):
         word = body[position : position + 8]
         if word[7] & 0x80:
-            found.append(word[: word[7] & 0x7F].decode())
+            text = word[: word[7] & 0x7F]
         else:
             size, offset = int.from_bytes(word[:4], "little"), int.from_bytes(word[4:], "little")
-            found.append(body[offset : offset + size].decode())
-    return found
+            text = body[offset : offset + size]
+        yield text.decode(errors="replace"), int.from_bytes(word, "little", signed=True)

@@ -5,16 +5,12 @@ A scenario's action may be repeated with the same commit user, as a job that die
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from paimon_engine import AddColumn, SetOption, Table
-from paimon_engine.action import Context
-from paimon_engine.action_table import ACTIONS, Action, name_of
+from paimon_engine import AddColumn, SetOption
+from paimon_engine.action_table import Action
 from paimon_engine.actions.alter_table import AlterTable
 from paimon_engine.actions.analyze import Analyze
 from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch
@@ -42,70 +38,7 @@ from paimon_engine.actions.rollback import Rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
 from paimon_engine.actions.verify import Verify
-from paimon_engine.env import Env, EnvConfig
-from paimon_engine.executor import LocalExecutor
-from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.handle import TableHandle, load_table
-from paimon_engine.table.state.warehouse import create_table
-
-ROOT = "memory://faults/db.db/t"
-START_MS = 1_800_000_000_000
-HOUR_MS = 3_600_000
-QUICK = {"commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "0 ms"}
-COLUMNS = pa.schema([pa.field("p", pa.string()), pa.field("k", pa.int64()), pa.field("v", pa.int64())])
-
-
-@dataclass
-class World:
-    """A store with one table, a clock that tests move, and seeded ids."""
-
-    inner: MemoryStorage = field(init=False)
-    storage: Any = None
-    now_ms: int = START_MS
-    root: str = ROOT
-
-    def __post_init__(self) -> None:
-        self.numbers = itertools.count()
-        self.inner = MemoryStorage(lambda: self.now_ms)
-        self.storage = self.storage or self.inner
-        self.env = Env(self.storage, lambda: self.now_ms, self._new_id)
-
-    def _new_id(self) -> str:
-        return f"{next(self.numbers):08x}-0000-4000-8000-000000000000"
-
-    def through(self, storage: Any) -> World:
-        """The same world seen through another storage."""
-        self.storage = storage
-        self.env = Env(storage, lambda: self.now_ms, self._new_id)
-        return self
-
-    def handle(self, branch: str = "main", **options: str) -> TableHandle:
-        return load_table(self.root, EnvConfig(self.root), env=self.env, branch=branch, options=options)
-
-    @property
-    def executor(self) -> LocalExecutor:
-        return LocalExecutor(1, env=self.env)
-
-    def table(self, branch: str = "main", **options: str) -> Table:
-        return Table(self.handle(branch, **options), self.executor)
-
-    def create(self, *, keys: tuple[str, ...] = (), by: tuple[str, ...] = ("p",), **options: Any) -> None:
-        given = {**QUICK, **{name.replace("__", ".").replace("_", "-"): str(value) for name, value in options.items()}}
-        config = EnvConfig(self.root)
-        create_table(self.env, config, self.root, schema=COLUMNS, primary_keys=keys, partition_keys=by, options=given)
-
-    def write(self, rows: Mapping[int, int], p: str = "a", user: str | None = None, **kwargs: Any) -> None:
-        """One commit, an hour after the one before."""
-        self.now_ms += HOUR_MS
-        self.table(kwargs.pop("branch", "main")).write(rows_of(rows, p), commit_user=user, **kwargs)
-
-    def run(self, spec: Action, user: str = "job") -> Any:
-        """Carries out an action as a job does."""
-        return ACTIONS[name_of(spec)].run(Context(self.handle(), self.executor, user, None), spec)
-
-
-def rows_of(rows: Mapping[int, int], p: str = "a") -> pa.Table:
-    return pa.table([[p] * len(rows), list(rows), list(rows.values())], schema=COLUMNS)
+from tests.support.world.world import HOUR_MS, ROOT, START_MS, World, rows_of
 
 
 @dataclass(frozen=True)

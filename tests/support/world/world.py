@@ -1,0 +1,131 @@
+"""Where a table of a test lies, who looks at it, and when."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from paimon_engine import Table
+from paimon_engine.action import Context
+from paimon_engine.action_table import ACTIONS, Action, name_of
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.storage import MemoryStorage
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.warehouse import create_table
+
+ROOT = "memory://faults/db.db/t"
+MAIN = "main"
+START_MS = 1_800_000_000_000
+HOUR_MS = 3_600_000
+QUICK = {"commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "0 ms"}
+COLUMNS = pa.schema([pa.field("p", pa.string()), pa.field("k", pa.int64()), pa.field("v", pa.int64())])
+
+
+@dataclass
+class Clock:
+    """Gives the time that a test has set, in epoch milliseconds."""
+
+    now_ms: int
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class World:
+    """A store with one table, a clock that tests move, and ids in a row: what is done is the same in every run.
+
+    `storage` is what the engine sees: by default `inner`, the store as it is, which is in memory; or a store around it
+    that fails, lies, kills or stops its callers. `threads` are those of tasks.
+    """
+
+    def __init__(
+        self, storage: Any = None, *, now_ms: int = START_MS, root: str = ROOT, threads: int = 1, first_id: int = 0
+    ) -> None:
+        self.root, self.threads = root, threads
+        self.clock = Clock(now_ms)
+        self.numbers = itertools.count(first_id)
+        self.inner: Any = MemoryStorage(self.clock)
+        self.storage: Any = self.inner if storage is None else storage
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.now_ms
+
+    @now_ms.setter
+    def now_ms(self, value: int) -> None:
+        self.clock.now_ms = value
+
+    @property
+    def env(self) -> Env:
+        """One reading thread, so that calls come in one order."""
+        return Env(self.storage, self.clock, self.new_id, reader_threads=1)
+
+    def new_id(self) -> str:
+        return f"{next(self.numbers):08x}-0000-4000-8000-000000000000"
+
+    def through(self, storage: Any) -> Self:
+        """The same world seen through another storage."""
+        self.storage = storage
+        return self
+
+    def beside(self, storage: Any = None) -> Self:
+        """Another process in the same world, which sees that storage: by default the store as it is."""
+        other = copy.copy(self)
+        return other.through(self.inner if storage is None else storage)
+
+    # ── the table ───────────────────────────────────────────────────────────────────────────────
+
+    def on(self, branch: str = MAIN, **options: str) -> TableHandle:
+        return load_table(self.root, EnvConfig(self.root), env=self.env, branch=branch, options=options)
+
+    @property
+    def handle(self) -> TableHandle:
+        """The main branch, opened again."""
+        return self.on()
+
+    @property
+    def executor(self) -> LocalExecutor:
+        return LocalExecutor(self.threads, env=self.env)
+
+    def table(self, branch: str = MAIN, **options: str) -> Table:
+        return Table(self.on(branch, **options), self.executor)
+
+    def make(
+        self, schema: pa.Schema, keys: Sequence[str], partition_keys: Sequence[str], options: Mapping[str, str]
+    ) -> None:
+        """The table, with no wait between tries of a commit."""
+        create_table(
+            self.env,
+            EnvConfig(self.root),
+            self.root,
+            schema=schema,
+            primary_keys=keys,
+            partition_keys=partition_keys,
+            options={**QUICK, **options},
+        )
+
+    def create(self, *, keys: Sequence[str] = (), by: Sequence[str] = ("p",), **options: Any) -> None:
+        """The table, with `COLUMNS`; `a__b_c` in the name of an option stands for `a.b-c`."""
+        given = {name.replace("__", ".").replace("_", "-"): str(value) for name, value in options.items()}
+        self.make(COLUMNS, keys, by, given)
+
+    # ── what is done to it ──────────────────────────────────────────────────────────────────────
+
+    def write(self, rows: Mapping[int, int], p: str = "a", user: str | None = None, **kwargs: Any) -> None:
+        """One commit, an hour after the one before."""
+        self.now_ms += HOUR_MS
+        self.table(kwargs.pop("branch", MAIN)).write(rows_of(rows, p), commit_user=user, **kwargs)
+
+    def run(self, spec: Action, user: str = "job", branch: str = MAIN) -> Any:
+        """Carries out an action as a job does."""
+        return ACTIONS[name_of(spec)].run(Context(self.on(branch), self.executor, user, None), spec)
+
+
+def rows_of(rows: Mapping[int, int], p: str = "a") -> pa.Table:
+    return pa.table([[p] * len(rows), list(rows), list(rows.values())], schema=COLUMNS)
