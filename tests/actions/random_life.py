@@ -6,7 +6,7 @@ import random
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.paths import MAIN_BRANCH
-from tests.actions.history import History
+from tests.support.world.made_up import History
 
 BRANCHES = ("dev", "test")
 TAGS = "abcd"

@@ -22,8 +22,8 @@ from paimon_engine.actions.consumers import (
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.table.check.table_check import Depth, check_table
 from paimon_engine.table.state.snapshots import consumers
-from tests.actions.history import History
 from tests.support.clock import next_ms
+from tests.support.world.made_up import History
 
 
 def reset(history: History, name: str, next_snapshot: int | None = None) -> str:

@@ -24,9 +24,9 @@ from paimon_engine.progress import Progress
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal import expiry
-from tests.actions.history import History
 from tests.support.killed_storage import Killed, KilledStorage
 from tests.support.metering import Metered
+from tests.support.world.made_up import History
 
 KEEP_ONE = {"snapshot.num-retained.min": "1"}
 PER_ROUND = 3

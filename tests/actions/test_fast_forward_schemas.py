@@ -9,8 +9,8 @@ import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, SetOption
 from paimon_engine.storage.base import FileInfo
-from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
+from tests.support.world.made_up import History
 
 
 def test_files_of_a_main_with_a_newer_schema_are_deleted_when_it_is_fast_forwarded(tmp_path: Path) -> None:

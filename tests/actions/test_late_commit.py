@@ -10,8 +10,8 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
-from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
+from tests.support.world.made_up import History
 
 
 def request(history: History, name: str) -> CommitRequest:

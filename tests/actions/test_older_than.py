@@ -15,7 +15,7 @@ import pytest
 from paimon_engine import Catalog, InvalidArgumentError, Table
 from paimon_engine.action_table import ACTIONS
 from paimon_engine.jobs import Job, TableRef, run
-from tests.actions.history import History
+from tests.support.world.made_up import History
 
 BY_AGE = sorted(name for name, info in ACTIONS.items() if "older_than" in {item.name for item in fields(info.spec)})
 CHANGELOG = {"changelog-producer": "input", "changelog.num-retained.min": "5", "snapshot.num-retained.min": "1"}

@@ -33,8 +33,9 @@ from paimon_engine.table.reach.clean_up_plan import is_fence
 from paimon_engine.table.state.manifests import read_manifest, read_manifest_list
 from paimon_engine.table.state.snapshots import branches
 from paimon_engine.units import DAY_MS
-from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.random_life import RandomLife
+from tests.support.world import HOUR_MS
+from tests.support.world.made_up import ROOT, History
 
 
 class Hooked(MemoryStorage):

@@ -16,8 +16,8 @@ from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import branches, latest_snapshot, snapshot_ids, tag_names
-from tests.actions.history import ROOT, History, everything
 from tests.support.oracle import JavaPaimon
+from tests.support.world.made_up import ROOT, History, everything
 
 
 @pytest.fixture

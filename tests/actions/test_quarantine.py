@@ -31,7 +31,7 @@ from paimon_engine.table.removal import file_removal as disposal
 from paimon_engine.table.removal.file_removal import Disposal, cut, paced
 from paimon_engine.table.state.snapshots import snapshot_ids, tag_names
 from paimon_engine.units import DAY_MS
-from tests.actions.history import ROOT, History, everything
+from tests.support.world.made_up import ROOT, History, everything
 
 
 def bring_back(history: History, quarantine: str | None, **fields: Any) -> RestoreResult:

@@ -23,9 +23,10 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import list_tags, read_tag
-from tests.actions.history import HOUR_MS, History
 from tests.actions.storage_events import EventStorage
 from tests.support.corpus import case
+from tests.support.world import HOUR_MS
+from tests.support.world.made_up import History
 
 
 def test_a_tag_names_the_latest_snapshot() -> None:

@@ -36,7 +36,7 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.snapshots import latest_snapshot
-from tests.actions.history import History
+from tests.support.world.made_up import History
 
 _MB: Final = 1 << 20
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")

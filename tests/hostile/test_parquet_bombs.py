@@ -15,9 +15,9 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.check.table_check import Depth, check_table
 from paimon_engine.table.commit.commit import CommitRequest, commit
 from paimon_engine.table.files.commit_message import CommitMessage
-from tests.actions.history import History
 from tests.hostile.parquet_bombs import BOMBS, LYING, SOUND
 from tests.support.reference import PROJECT
+from tests.support.world.made_up import History
 
 
 def read_in_little_memory(data: bytes) -> str:

@@ -29,8 +29,8 @@ from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal.quarantine_state import QuarantineState
 from paimon_engine.table.state.snapshots import branches
 from paimon_engine.units import DAY_MS
-from tests.actions.history import ROOT, History
 from tests.support.killed_storage import Killed, KilledStorage
+from tests.support.world.made_up import ROOT, History
 
 OLD_MS, LATE_MS = 1, 1 << 45
 SHORT = os.environ.get("PAIMON_TEST_EXPLORE") != "1"

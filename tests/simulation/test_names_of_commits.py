@@ -23,10 +23,10 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.snapshots import latest_snapshot, snapshot_ids
-from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 from tests.support.faulty_storage import FaultyStorage
 from tests.support.world import World, rows_of
+from tests.support.world.made_up import History
 from tests.support.world.scenarios import appended, keyed
 
 SET_INDEX = AlterTable([{"change": "set_option", "key": "file-index.bloom-filter.columns", "value": "k"}])

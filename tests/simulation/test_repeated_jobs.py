@@ -25,7 +25,7 @@ from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
-from tests.actions.history import History
+from tests.support.world.made_up import History
 
 SEEDS = range(50)
 STEPS = 30

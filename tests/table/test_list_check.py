@@ -21,10 +21,10 @@ from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import read_manifest_list
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import read_snapshot
-from tests.actions.history import History
 from tests.support.corpus import case, case_names
 from tests.support.newest import NewestPaimon
 from tests.support.pypaimon import PyPaimon
+from tests.support.world.made_up import History
 
 
 def mismatches(table: TableHandle) -> list[str]:

@@ -15,7 +15,7 @@ from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.commit.own_commits import OwnCommit, find_own_commit
 from paimon_engine.table.commit.records import CommitKey, write_record
 from paimon_engine.table.state.snapshots import read_snapshot
-from tests.actions.history import History
+from tests.support.world.made_up import History
 
 AT_HOME = "memory://lake/db.db/t"
 FAR_AWAY = "s3://lake/db.db/t"

@@ -28,9 +28,10 @@ from paimon_engine.jobs import Job, TableRef
 from paimon_engine.jobs import run as run_job
 from paimon_engine.storage import LocalStorage
 from paimon_engine.table.branches_tags.tag_callbacks import ENTRY_POINTS
-from tests.actions.history import HOUR_MS, History
 from tests.support import tag_hooks
 from tests.support.tag_hooks import Heard
+from tests.support.world import HOUR_MS
+from tests.support.world.made_up import History
 
 DAY_MS = 24 * HOUR_MS
 DAILY = {"tag.automatic-creation": "process-time", "sink.process-time-zone": "UTC"}

@@ -37,21 +37,21 @@ class Clock:
         return self.now_ms
 
 
-class World:
+class Place:
     """A store with one table, a clock that tests move, and ids in a row: what is done is the same in every run.
 
-    `storage` is what the engine sees: by default `inner`, the store as it is, which is in memory; or a store around it
-    that fails, lies, kills or stops its callers. `threads` are those of tasks.
+    `inner` is the store as it is, by default in memory. `storage` is what the engine sees: that, or a store around it
+    that fails, lies, kills or stops its callers. `threads` read, and carry out tasks.
     """
 
     def __init__(
-        self, storage: Any = None, *, now_ms: int = START_MS, root: str = ROOT, threads: int = 1, first_id: int = 0
+        self, store: Any = None, *, now_ms: int = START_MS, root: str = ROOT, threads: int = 1, first_id: int = 0
     ) -> None:
         self.root, self.threads = root, threads
         self.clock = Clock(now_ms)
         self.numbers = itertools.count(first_id)
-        self.inner: Any = MemoryStorage(self.clock)
-        self.storage: Any = self.inner if storage is None else storage
+        self.inner: Any = MemoryStorage(self.clock) if store is None else store
+        self.storage: Any = self.inner
 
     @property
     def now_ms(self) -> int:
@@ -63,19 +63,19 @@ class World:
 
     @property
     def env(self) -> Env:
-        """One reading thread, so that calls come in one order."""
-        return Env(self.storage, self.clock, self.new_id, reader_threads=1)
+        """With one thread, calls come in one order."""
+        return Env(self.storage, self.clock, self.new_id, reader_threads=self.threads)
 
     def new_id(self) -> str:
         return f"{next(self.numbers):08x}-0000-4000-8000-000000000000"
 
     def through(self, storage: Any) -> Self:
-        """The same world seen through another storage."""
+        """The same place seen through another storage."""
         self.storage = storage
         return self
 
     def beside(self, storage: Any = None) -> Self:
-        """Another process in the same world, which sees that storage: by default the store as it is."""
+        """Another process at the same place, which sees that storage: by default the store as it is."""
         other = copy.copy(self)
         return other.through(self.inner if storage is None else storage)
 
@@ -110,21 +110,23 @@ class World:
             options={**QUICK, **options},
         )
 
+    def run(self, spec: Action, user: str | None = "job", branch: str = MAIN) -> Any:
+        """Carries out an action as a job does."""
+        return ACTIONS[name_of(spec)].run(Context(self.on(branch), self.executor, user, None), spec)
+
+
+class World(Place):
+    """A table of partitions, keys and values: a row is a number by a number."""
+
     def create(self, *, keys: Sequence[str] = (), by: Sequence[str] = ("p",), **options: Any) -> None:
         """The table, with `COLUMNS`; `a__b_c` in the name of an option stands for `a.b-c`."""
         given = {name.replace("__", ".").replace("_", "-"): str(value) for name, value in options.items()}
         self.make(COLUMNS, keys, by, given)
 
-    # ── what is done to it ──────────────────────────────────────────────────────────────────────
-
     def write(self, rows: Mapping[int, int], p: str = "a", user: str | None = None, **kwargs: Any) -> None:
         """One commit, an hour after the one before."""
         self.now_ms += HOUR_MS
         self.table(kwargs.pop("branch", MAIN)).write(rows_of(rows, p), commit_user=user, **kwargs)
-
-    def run(self, spec: Action, user: str = "job", branch: str = MAIN) -> Any:
-        """Carries out an action as a job does."""
-        return ACTIONS[name_of(spec)].run(Context(self.on(branch), self.executor, user, None), spec)
 
 
 def rows_of(rows: Mapping[int, int], p: str = "a") -> pa.Table:
