@@ -14,14 +14,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, Table, open_table
-from paimon_engine.env import Env, EnvConfig
+from paimon_engine.env import now_ms
 from paimon_engine.errors import PaimonError
-from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import storage_for
-from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.state.handle import load_table
 from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.s3 import BUCKET, start_s3
+from tests.support.world import Real
+from tests.support.world.check import assert_sound
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 
@@ -38,27 +37,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str
     return f"s3://{BUCKET}/{uuid.uuid4()}", request.getfixturevalue("lent")
 
 
-def _clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _through(path: str, options: Mapping[str, str], store: FaultyStorage) -> Table:
-    env = Env(store, _clock, lambda: str(uuid.uuid4()))
-    return Table(load_table(path, EnvConfig(path, options), env=env), LocalExecutor(1, env=env))
-
-
 def _clean(path: str, options: Mapping[str, str]) -> None:
     # Times of objects are in whole seconds.
     time.sleep(1.1)
     table = open_table(path, storage_options=options)
     newest = table.latest_snapshot_id() or 0
-    result = table.remove_orphan_files(_clock(), confirm_latest_snapshot=newest)
+    result = table.remove_orphan_files(now_ms(), confirm_latest_snapshot=newest)
     assert result.status in ("deleted", "noop"), result
 
 
 def _expire(path: str, options: Mapping[str, str]) -> None:
     table = open_table(path, storage_options=options)
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=_clock())
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms())
     _clean(path, options)
 
 
@@ -120,14 +110,14 @@ CASES = {
         lambda t: t.fast_forward("b"), "overwrite", "/snapshot/snapshot-2", (1, 7), prepare=_with_branch
     ),
     "expire": Case(
-        lambda t: t.expire_snapshots(retain_max=1, retain_min=1, older_than=_clock()),
+        lambda t: t.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms()),
         "delete",
         "/bucket-",
         meanwhile=_tag,
         prepare=_compacted,
     ),
     "expire into a quarantine": Case(
-        lambda t: t.expire_snapshots(retain_max=1, retain_min=1, older_than=_clock(), quarantine=True),
+        lambda t: t.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms(), quarantine=True),
         "delete",
         "/bucket-",
         meanwhile=_restore,
@@ -159,7 +149,7 @@ def test_an_action_paused_during_others_is_refused_or_readable(place: tuple[str,
     store.arm(0, DOWN, act=hold)
     expected: tuple[int, ...] = (1, 2)
     try:
-        case.act(_through(path, options, store))
+        case.act(Real(path, options).through(store).table())
         expected = case.keys
     except PaimonError as error:
         assert "again" in str(error) or "snapshot" in str(error), error
@@ -167,6 +157,6 @@ def test_an_action_paused_during_others_is_refused_or_readable(place: tuple[str,
     assert store.act is None, "nothing was paused"
     after = open_table(path, storage_options=options)
     assert tuple(sorted(after.to_arrow()["k"].to_pylist())) == expected
-    assert check_table(load_table(path, EnvConfig(path, options))) == []
+    assert_sound(Real(path, options).handle)
     for tag in after.tags()["tag_name"].to_pylist():
         assert after.to_arrow(tag=tag)["k"].to_pylist() == [1]

@@ -8,42 +8,28 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine.actions.write import CommitAttributes, write_arrow
-from paimon_engine.env import Env, EnvConfig
-from paimon_engine.meta.paths import TablePaths
-from paimon_engine.meta.schema import new_schema, schema_to_json
-from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.read.reader import read_snapshot_rows
-from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id
-from paimon_engine.types import RowType, from_arrow_field
 from tests.support.key_places import assert_each_key_in_one_bucket
 from tests.support.unreliable_storage import UnreliableStorage
+from tests.support.world import Place
 
-ROOT = "memory://simulation/db.db/dynamic"
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 OPTIONS = {
     "bucket": "-1",
     "dynamic-bucket.target-row-num": "2",
-    "commit.min-retry-wait": "0 ms",
-    "commit.max-retry-wait": "0 ms",
     "commit.max-retries": "60",
 }
-
-
-def new_table(storage: UnreliableStorage) -> TableHandle:
-    columns = RowType(tuple(from_arrow_field(field) for field in SCHEMA))
-    schema = new_schema(columns, primary_keys=["k"], partition_keys=[], options=OPTIONS, comment=None, time_ms=0)
-    storage.overwrite(TablePaths(ROOT).schema(0), schema_to_json(schema).encode())
-    ids = iter(range(1_000_000))
-    return load_table(ROOT, EnvConfig(ROOT), env=Env(storage, clock=lambda: 0, new_id=lambda: f"id-{next(ids)}"))
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None:
     chance = random.Random(seed)
-    storage = UnreliableStorage(MemoryStorage(), chance)
-    table = new_table(storage)
+    place = Place()
+    place.make(SCHEMA, ["k"], [], OPTIONS)
+    storage = UnreliableStorage(place.inner, chance)
+    table = place.through(storage).handle
     may_be: dict[int, set[int]] = {}
     acknowledged = []
 
@@ -71,5 +57,5 @@ def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None
     assert_each_key_in_one_bucket(table)
     # Nothing was compacted, so that all files but those placed again are live.
     data = {entry.file.name for entry in live_entries(table, latest_snapshot(table))}
-    stored = [info.path.rpartition("/")[2] for info in storage.walk(ROOT)]
+    stored = [info.path.rpartition("/")[2] for info in place.inner.walk(place.root)]
     assert {name for name in stored if name.startswith("data-")} == data

@@ -11,10 +11,9 @@ from random import Random
 import pyarrow as pa
 
 from paimon_engine import Catalog, Table
-from paimon_engine.env import EnvConfig
-from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.state.handle import load_table
 from tests.support.key_places import assert_each_key_in_one_bucket
+from tests.support.world import Real
+from tests.support.world.check import assert_sound
 
 WRITER = """
 import json, sys
@@ -79,7 +78,7 @@ def test_two_writers_and_two_compactors(tmp_path: Path) -> None:
     expected = {1000 * name + number: f"{name}-{number}" for name in range(writers) for number in range(commits)}
     assert {row["k"]: row["v"] for row in rows if row["k"] >= 0} == expected
     assert len(rows) == len(expected) + 1
-    assert check_table(load_table(table.path, EnvConfig(table.path))) == []
+    assert_sound(Real(table.path).handle)
 
 
 UPSERTER = """
@@ -136,7 +135,7 @@ def test_two_writers_move_keys_between_partitions_at_once(tmp_path: Path) -> Non
     assert sorted(written) == list(range(1, writers * commits + 1))
     for snapshot in written:
         assert_each_key_in_one_partition(table, snapshot)
-    assert check_table(load_table(table.path, EnvConfig(table.path))) == []
+    assert_sound(Real(table.path).handle)
 
 
 def assert_each_key_in_one_partition(table: Table, snapshot: int) -> None:

@@ -12,6 +12,6 @@
 | `scenarios.py`, `rehearsal.py` | every action on a table that suits it, and how it goes undisturbed |
 """
 
-from tests.support.world.world import COLUMNS, HOUR_MS, MAIN, ROOT, START_MS, Place, World, rows_of
+from tests.support.world.world import COLUMNS, HOUR_MS, MAIN, ROOT, START_MS, Place, Real, World, rows_of
 
-__all__ = ["COLUMNS", "HOUR_MS", "MAIN", "ROOT", "START_MS", "Place", "World", "rows_of"]
+__all__ = ["COLUMNS", "HOUR_MS", "MAIN", "ROOT", "START_MS", "Place", "Real", "World", "rows_of"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from paimon_engine.actions.branches import BranchResult, DeleteBranch, FastForward
 from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult
@@ -59,6 +59,12 @@ class History(Place):
         schema = new_schema(KEY, primary_keys=["k"], partition_keys=[], options=given, comment=None, time_ms=0)
         self.storage.overwrite(TablePaths(self.root).schema(0), schema_to_json(schema).encode())
         self._main = super().on()
+
+    def through(self, storage: Any) -> Self:
+        """The same table, opened through another storage."""
+        super().through(storage)
+        self._main = super().on()
+        return self
 
     def new_id(self) -> str:
         return f"id{next(self.numbers)}"

@@ -13,9 +13,9 @@ import pyarrow as pa
 from paimon_engine import Table
 from paimon_engine.action import Context
 from paimon_engine.action_table import ACTIONS, Action, name_of
-from paimon_engine.env import Env, EnvConfig
+from paimon_engine.env import Env, EnvConfig, now_ms
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.storage import MemoryStorage
+from paimon_engine.storage import MemoryStorage, storage_for
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.warehouse import create_table
 
@@ -48,14 +48,15 @@ class Place:
         self, store: Any = None, *, now_ms: int = START_MS, root: str = ROOT, threads: int = 1, first_id: int = 0
     ) -> None:
         self.root, self.threads = root, threads
-        self.clock = Clock(now_ms)
+        self.config = EnvConfig(root)
+        self.clock: Any = Clock(now_ms)
         self.numbers = itertools.count(first_id)
         self.inner: Any = MemoryStorage(self.clock) if store is None else store
         self.storage: Any = self.inner
 
     @property
     def now_ms(self) -> int:
-        return self.clock.now_ms
+        return self.clock()
 
     @now_ms.setter
     def now_ms(self, value: int) -> None:
@@ -82,7 +83,7 @@ class Place:
     # ── the table ───────────────────────────────────────────────────────────────────────────────
 
     def on(self, branch: str = MAIN, **options: str) -> TableHandle:
-        return load_table(self.root, EnvConfig(self.root), env=self.env, branch=branch, options=options)
+        return load_table(self.root, self.config, env=self.env, branch=branch, options=options)
 
     @property
     def handle(self) -> TableHandle:
@@ -102,7 +103,7 @@ class Place:
         """The table, with no wait between tries of a commit."""
         create_table(
             self.env,
-            EnvConfig(self.root),
+            self.config,
             self.root,
             schema=schema,
             primary_keys=keys,
@@ -127,6 +128,19 @@ class World(Place):
         """One commit, an hour after the one before."""
         self.now_ms += HOUR_MS
         self.table(kwargs.pop("branch", MAIN)).write(rows_of(rows, p), commit_user=user, **kwargs)
+
+
+class Real(Place):
+    """The table at an address, by the machine's clock and with ids that nobody else has; `options` are the store's."""
+
+    def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
+        super().__init__(storage_for(root, options or {}), root=root)
+        self.config = EnvConfig(root, options or {})
+        self.clock = now_ms
+
+    @property
+    def env(self) -> Env:
+        return Env(self.storage)
 
 
 def rows_of(rows: Mapping[int, int], p: str = "a") -> pa.Table:
