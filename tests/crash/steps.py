@@ -1,69 +1,43 @@
-"""Random steps: a job for the table, and what it makes of the model."""
+"""Random steps: verbs that fit what the table holds."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from paimon_engine import SetOption
-from paimon_engine.action_table import Action
 from paimon_engine.actions.alter_table import AlterTable
 from paimon_engine.actions.analyze import Analyze
-from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch
 from paimon_engine.actions.compact import Compact
 from paimon_engine.actions.compact_manifests import CompactManifests
 from paimon_engine.actions.consumers import ClearConsumers, ResetConsumer
-from paimon_engine.actions.delete_rows import DeleteRows
-from paimon_engine.actions.drop_partition import DropPartition
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 from paimon_engine.actions.rescale import Rescale
-from paimon_engine.actions.rollback import Rollback
-from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
-from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
-from paimon_engine.actions.write import Write
-from tests.crash.model import Model, Rows
+from tests.support.world import MAIN, verbs
+from tests.support.world.kinds import Kind
+from tests.support.world.model import Model, RowChange
+from tests.support.world.verbs import Put, Verb
 
 PARTITIONS = ("a", "b", "c")
-COLUMNS = pa.schema([pa.field("p", pa.string()), pa.field("k", pa.int64()), pa.field("v", pa.int64())])
-
-
-@dataclass(frozen=True)
-class Step:
-    """`action`, or a write of `source` to a `branch`; `apply` does to the model what it does to the table."""
-
-    name: str
-    apply: Callable[[Model], None]
-    action: Action | None = None
-    branch: str | None = None
-    source: str | None = None
-    passes_through: bool = False
-    """Whether a reader may meanwhile see rows that are neither those before nor those after."""
 
 
 class Steps:
     """Draws steps that fit the model."""
 
-    def __init__(self, chance: random.Random, directory: Path, *, keyed: bool, fixed: bool) -> None:
+    def __init__(self, chance: random.Random, kind: Kind) -> None:
         self._chance = chance
-        self._directory = directory
-        self._keyed = keyed
-        self._fixed = fixed
+        self._kind = kind
         self._number = 0
         self._next_key = 0
 
-    def draw(self, model: Model) -> Step:
+    def draw(self, model: Model) -> Verb:
         """A step; writes are the most frequent."""
         self._number += 1
-        ways: list[tuple[int, Callable[[Model], Step | None]]] = [
+        ways: list[tuple[int, Callable[[Model], Verb | None]]] = [
             (8, self._write),
             (2, self._overwrite),
             (2, self._delete),
@@ -95,199 +69,115 @@ class Steps:
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
-    def _rows(self, model_rows: Rows, p: str) -> Rows:
-        """New rows of a partition; on keyed tables some of keys that are there."""
+    def _rows(self, model: Model, p: str, *, line: str | None = None) -> list[RowChange]:
+        """New rows of a partition; on keyed tables some of keys that are there, on that line."""
         count = self._chance.randint(1, 12)
-        present = [key for key in model_rows if key[0] == p] if self._keyed else []
-        keys = self._chance.sample(present, min(len(present), count // 2))
+        present = [] if line is None else [row["k"] for row in model.line(line).rows.rows if row["p"] == p]
+        keys = self._chance.sample(present, min(len(present), count // 2)) if self._kind.primary_keys else []
         for _ in range(count - len(keys)):
             self._next_key += 1
-            keys.append((p, self._next_key))
-        return dict.fromkeys(keys, self._number)
+            keys.append(self._next_key)
+        return [("+I", {"p": p, "k": k, "v": self._number}) for k in keys]
 
-    def _source(self, rows: Rows, kind: str | None = None) -> str:
-        path = self._directory / f"source-{self._number}.parquet"
-        columns = [[p for p, _ in rows], [k for _, k in rows], list(rows.values())]
-        table = pa.table(columns, schema=COLUMNS)
-        if kind is not None:
-            table = table.append_column("kind", pa.array([kind] * len(rows)))
-        pq.write_table(table, path)
-        return str(path)
+    def _write(self, model: Model, line: str = MAIN) -> Verb:
+        rows = self._rows(model, self._chance.choice(PARTITIONS), line=line)
+        return verbs.write(self._kind, Put(rows), line)
 
-    def _write(self, model: Model) -> Step:
-        rows = self._rows(model.main.rows, self._chance.choice(PARTITIONS))
-        return Step("write", lambda m: m.main.rows.update(rows), Write(self._source(rows)))
-
-    def _overwrite(self, model: Model) -> Step:
+    def _overwrite(self, model: Model) -> Verb:
         p = self._chance.choice(PARTITIONS)
-        rows = self._rows({}, p)
-
-        def apply(model: Model) -> None:
-            model.main.rows = {key: value for key, value in model.main.rows.items() if key[0] != p} | rows
-
         how = self._chance.choice([{}, {"p": p}])
-        return Step("overwrite", apply, Write(self._source(rows), overwrite=how))
+        return verbs.write(self._kind, Put(self._rows(model, p), how))
 
-    def _delete(self, model: Model) -> Step | None:
-        keys = list(model.main.rows)
-        if not keys:
+    def _delete(self, model: Model) -> Verb | None:
+        rows = model.main.rows.rows
+        if not rows:
             return None
-        gone = dict.fromkeys(self._chance.sample(keys, min(len(keys), 4)), 0)
+        gone = self._chance.sample(rows, min(len(rows), 4))
+        if self._kind.primary_keys:
+            return verbs.write(self._kind, Put([("-D", {**row, "v": 0}) for row in gone], tells_kinds=True))
+        keys = [row["k"] for row in gone]
+        return verbs.delete_rows(f"k IN ({', '.join(map(str, keys))})", lambda row: row["k"] in keys)
 
-        def apply(model: Model) -> None:
-            model.main.rows = {key: value for key, value in model.main.rows.items() if key not in gone}
-
-        if not self._keyed:
-            return Step("delete rows", apply, DeleteRows(f"k IN ({', '.join(str(k) for _, k in gone)})"))
-        return Step("delete", apply, Write(self._source(gone, "-D"), row_kind_column="kind"))
-
-    def _compact(self, _model: Model) -> Step:
+    def _compact(self, _model: Model) -> Verb:
         spec = self._chance.choice([Compact(full=True), Compact(full=True, round_bytes=1), Compact()])
-        return Step("compact", _nothing, spec)
+        return Verb("compact", spec)
 
-    def _drop(self, model: Model) -> Step:
-        p = self._chance.choice(PARTITIONS)
-
-        def apply(model: Model) -> None:
-            model.main.rows = {key: value for key, value in model.main.rows.items() if key[0] != p}
-
-        return Step("drop partition", apply, DropPartition([{"p": p}]))
+    def _drop(self, _model: Model) -> Verb:
+        return verbs.drop_partition("p", self._chance.choice(PARTITIONS))
 
     # ── tags ────────────────────────────────────────────────────────────────────────────────────
 
-    def _create_tag(self, model: Model) -> Step:
-        name = f"t{self._number}"
-        snapshot = self._chance.choice(list(model.main.at))
-        return Step("create tag", lambda m: m.main.tag(name, snapshot, m.main.at[snapshot]), CreateTag(name, snapshot))
+    def _snapshot(self, model: Model) -> int:
+        return self._chance.choice(list(model.main.at))
 
-    def _free_tags(self, model: Model) -> list[str]:
-        return [name for name in model.main.tags if name not in model.made_from.values()]
+    def _create_tag(self, model: Model) -> Verb:
+        return verbs.create_tag(f"t{self._number}", self._snapshot(model))
 
-    def _replace_tag(self, model: Model) -> Step | None:
-        names = self._free_tags(model)
-        if not names:
-            return None
-        name, snapshot = self._chance.choice(names), self._chance.choice(list(model.main.at))
-        spec = CreateTag(name, snapshot, if_exists="replace")
-        return Step("replace tag", lambda m: m.main.tag(name, snapshot, m.main.at[snapshot]), spec)
+    def _free_tag(self, model: Model) -> str | None:
+        names = [name for name in model.main.tags if name not in model.made_from.values()]
+        return self._chance.choice(names) if names else None
 
-    def _rename_tag(self, model: Model) -> Step | None:
-        names = self._free_tags(model)
-        if not names:
-            return None
-        name, to = self._chance.choice(names), f"r{self._number}"
+    def _replace_tag(self, model: Model) -> Verb | None:
+        name = self._free_tag(model)
+        return None if name is None else verbs.create_tag(name, self._snapshot(model), replaces=True)
 
-        def apply(model: Model) -> None:
-            model.main.tag(to, model.main.tags[name], model.main.tagged[name])
-            model.main.untag(name)
+    def _rename_tag(self, model: Model) -> Verb | None:
+        name = self._free_tag(model)
+        return None if name is None else verbs.rename_tag(name, f"r{self._number}")
 
-        return Step("rename tag", apply, RenameTag(name, to))
-
-    def _delete_tag(self, model: Model) -> Step | None:
-        names = self._free_tags(model)
-        if not names:
-            return None
-        name = self._chance.choice(names)
-        return Step("delete tag", lambda m: m.main.untag(name), DeleteTag(name))
+    def _delete_tag(self, model: Model) -> Verb | None:
+        name = self._free_tag(model)
+        return None if name is None else verbs.delete_tag(name)
 
     # ── going back, and forgetting ──────────────────────────────────────────────────────────────
 
-    def _expire(self, _model: Model) -> Step:
-        spec = ExpireSnapshots(self._chance.randint(1, 5), 1, int(time.time() * 1000))
-        return Step("expire", _nothing, spec)
+    def _expire(self, _model: Model) -> Verb:
+        return Verb("expire", ExpireSnapshots(self._chance.randint(1, 5), 1, int(time.time() * 1000)))
 
     def _may_go_back_to(self, model: Model, snapshot: int) -> bool:
         return all(model.main.tags[tag] <= snapshot for tag in model.made_from.values() if tag in model.main.tags)
 
-    def _roll_back(self, model: Model) -> Step | None:
+    def _roll_back(self, model: Model) -> Verb | None:
         snapshot = self._chance.choice(list(model.main.at)[-4:])
-        if not self._may_go_back_to(model, snapshot):
-            return None
-        return Step(
-            "roll back",
-            lambda m: m.main.back_to(snapshot, m.main.at[snapshot]),
-            Rollback(snapshot),
-            passes_through=True,
-        )
+        return verbs.roll_back(snapshot) if self._may_go_back_to(model, snapshot) else None
 
-    def _roll_back_to_tag(self, model: Model) -> Step | None:
+    def _roll_back_to_tag(self, model: Model) -> Verb | None:
         names = [name for name, number in model.main.tags.items() if self._may_go_back_to(model, number)]
-        if not names:
-            return None
-        name = self._chance.choice(names)
-        return Step(
-            "roll back to tag",
-            lambda m: m.main.back_to(m.main.tags[name], m.main.tagged[name]),
-            Rollback(tag=name),
-            passes_through=True,
-        )
+        return verbs.roll_back_to_tag(self._chance.choice(names)) if names else None
 
-    def _as_latest(self, model: Model) -> Step:
-        snapshot = self._chance.choice(list(model.main.at))
+    def _as_latest(self, model: Model) -> Verb:
+        return verbs.as_latest(self._snapshot(model))
 
-        def apply(model: Model) -> None:
-            model.main.rows = dict(model.main.at[snapshot])
-
-        return Step("roll back as latest", apply, RollbackToAsLatest(snapshot))
-
-    def _remove_orphans(self, _model: Model) -> Step:
+    def _remove_orphans(self, _model: Model) -> Verb:
         spec = RemoveOrphanFiles(int(time.time() * 1000), quarantine=self._chance.random() < 0.3)
-        return Step("remove orphans", _nothing, spec)
+        return Verb("remove orphans", spec)
 
     # ── branches ────────────────────────────────────────────────────────────────────────────────
 
-    def _create_branch(self, model: Model) -> Step | None:
+    def _create_branch(self, model: Model) -> Verb | None:
         if len(model.branches) >= 2:
             return None
-        name = f"b{self._number}"
         tags = list(model.main.tags)
         tag = self._chance.choice(tags) if tags and self._chance.random() < 0.6 else None
-        snapshot = model.main.tags[tag] if tag is not None else self._chance.choice(list(model.main.at))
-
-        def apply(model: Model) -> None:
-            rows = model.main.tagged[tag] if tag is not None else model.main.at[snapshot]
-            line = type(model.main)(dict(rows), {snapshot: dict(rows)})
-            if tag is not None:
-                line.tag(tag, snapshot, rows)
-            model.branches[name], model.made_from[name] = line, tag
-
-        spec = CreateBranch(name, tag, None if tag is not None else snapshot, "ignore")
-        return Step("create branch", apply, spec)
+        snapshot = model.main.tags[tag] if tag is not None else self._snapshot(model)
+        return verbs.create_branch(f"b{self._number}", tag, snapshot)
 
     def _some_branch(self, model: Model) -> str | None:
         return self._chance.choice(list(model.branches)) if model.branches else None
 
-    def _write_branch(self, model: Model) -> Step | None:
+    def _write_branch(self, model: Model) -> Verb | None:
         name = self._some_branch(model)
-        if name is None:
-            return None
-        rows = self._rows(model.branches[name].rows, self._chance.choice(PARTITIONS))
-        return Step(
-            "write to branch", lambda m: m.branches[name].rows.update(rows), branch=name, source=self._source(rows)
-        )
+        return None if name is None else self._write(model, name)
 
-    def _rename_branch(self, model: Model) -> Step | None:
-        name, to = self._some_branch(model), f"c{self._number}"
-        if name is None:
-            return None
-
-        def apply(model: Model) -> None:
-            model.branches[to] = model.branches.pop(name)
-            model.made_from[to] = model.made_from.pop(name)
-
-        return Step("rename branch", apply, RenameBranch(name, to))
-
-    def _delete_branch(self, model: Model) -> Step | None:
+    def _rename_branch(self, model: Model) -> Verb | None:
         name = self._some_branch(model)
-        if name is None:
-            return None
+        return None if name is None else verbs.rename_branch(name, f"c{self._number}")
 
-        def apply(model: Model) -> None:
-            del model.branches[name], model.made_from[name]
+    def _delete_branch(self, model: Model) -> Verb | None:
+        name = self._some_branch(model)
+        return None if name is None else verbs.delete_branch(name)
 
-        return Step("delete branch", apply, DeleteBranch(name))
-
-    def _forward(self, model: Model) -> Step | None:
+    def _forward(self, model: Model) -> Verb | None:
         name = self._some_branch(model)
         if name is None:
             return None
@@ -296,22 +186,18 @@ class Steps:
         others = [tag for other, tag in model.made_from.items() if other != name and tag is not None]
         if (below and max(below) != begin - 1) or any(model.main.tags.get(tag, 0) >= begin for tag in others):
             return None
-        return Step("fast-forward", lambda m: m.forward(name), FastForward(name), passes_through=True)
+        return verbs.fast_forward(name)
 
     # ── the rest ────────────────────────────────────────────────────────────────────────────────
 
-    def _tidy(self, model: Model) -> Step:
+    def _tidy(self, model: Model) -> Verb:
         specs: list[Any] = [CompactManifests(), Analyze(), ClearConsumers()]
         specs += [ResetConsumer("reader", max(model.main.at)), MarkPartitionDone([{"p": "a"}])]
-        return Step("tidy", _nothing, self._chance.choice(specs))
+        return Verb("tidy", self._chance.choice(specs))
 
-    def _alter(self, _model: Model) -> Step:
+    def _alter(self, _model: Model) -> Verb:
         change = SetOption("snapshot.num-retained.max", str(100 + self._number))
-        return Step("alter", _nothing, AlterTable([change]))
+        return Verb("alter", AlterTable([change]))
 
-    def _rescale(self, _model: Model) -> Step | None:
-        return Step("rescale", _nothing, Rescale()) if self._fixed else None
-
-
-def _nothing(_model: Model) -> None:
-    """The rows stay what they are."""
+    def _rescale(self, _model: Model) -> Verb | None:
+        return Verb("rescale", Rescale()) if self._kind.is_fixed else None

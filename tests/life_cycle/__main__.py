@@ -23,12 +23,12 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.life_cycle.kinds import KINDS, Kind, of_name
 from tests.life_cycle.machine import LifeCycle
 from tests.life_cycle.pairs import FIRST, SECOND, sweep
 from tests.life_cycle.replay import assert_java_reads
 from tests.life_cycle.world import HISTORY
 from tests.support.oracle import JavaPaimon, start_oracle
+from tests.support.world.kinds import KINDS, Kind, of_name
 
 Told = Callable[[LifeCycle], None]
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from paimon_engine import Table
-from tests.life_cycle.kinds import KINDS, Kind
-from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World
+from tests.life_cycle.world import Call, World, line_name
+from tests.support.world import HOUR_MS, MAIN
+from tests.support.world.kinds import KINDS, Kind
 
 STOPS = st.one_of(st.none(), st.none(), st.none(), st.integers(0, 80))
 PICK = st.integers(0, 50)
@@ -83,7 +84,7 @@ class Acting(RuleBasedStateMachine):
         may: tuple[type[Exception], ...],
     ) -> None:
         self.world.now_ms += 1_000
-        table = self.world.table(line, who)
+        table = self.world.opened(line, who)
         call = Call(body.__name__, line, lambda: body(self, table, **drawn), writes, exclusive, may)
         if self.world.may_begin(call):
             self.world.begin(call, stop)
@@ -122,12 +123,6 @@ class Acting(RuleBasedStateMachine):
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────────
 
-    def _user(self, table: Table, change: Change) -> str:
-        user = f"user-{self.world.new_id()}"
-        change.base = self.world.latest(line_name(table))
-        self.world.changes[user] = change
-        return user
-
     def _snapshot(self, table: Table, number: int) -> int | None:
         found = [int(version.name) for version in self.world.versions(line_name(table), "snapshot")]
         return found[-1 - number % len(found)] if found else None
@@ -139,8 +134,3 @@ class Acting(RuleBasedStateMachine):
     def _branch(self, number: int) -> str | None:
         found = self.world.lines()[1:]
         return found[number % len(found)] if found else None
-
-
-def line_name(table: Table) -> str:
-    """The branch on which it was opened."""
-    return table._handle.paths.branch

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.life_cycle.kinds import Rows
-from tests.life_cycle.world import MAIN, ROOT, World
+from tests.life_cycle.world import ROOT, World
+from tests.support.world import MAIN
+from tests.support.world.model import Rows
 
 
 def _lose(world: World, path: str) -> None:

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import strategies as st
 
 from paimon_engine import Table, UnsupportedError
+from paimon_engine.actions.compact import Compact
+from paimon_engine.actions.drop_partition import ExpirePartitions
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.meta.schema_change import AddColumn, RemoveOption, SetOption
-from tests.life_cycle.acting import HOW, PICK, action, has_branch, has_snapshot, has_tag, line_name
-from tests.life_cycle.kinds import DATES, Rows
-from tests.life_cycle.kinds import Change as RowChange
+from tests.life_cycle.acting import HOW, PICK, action, has_branch, has_snapshot, has_tag
 from tests.life_cycle.upkeep import Upkeep
-from tests.life_cycle.world import HOUR_MS, MAIN, Change
+from tests.life_cycle.world import line_name
+from tests.support.world import HOUR_MS, MAIN, verbs
+from tests.support.world.kinds import DATES
+from tests.support.world.model import Rows
+from tests.support.world.verbs import Put
 
 CHANGES = st.lists(
     st.tuples(
@@ -47,95 +51,56 @@ class LifeCycle(Upkeep):
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
-    def _changes(self, table: Table, drawn: Sequence[Any]) -> tuple[pa.Table, list[str] | None, list[RowChange]]:
-        kind, columns = self.world.kind, [field.name for field in table.arrow_schema]
+    def _put(self, table: Table, drawn: Sequence[Any], **more: Any) -> Put:
+        takes_deletes, columns = self.world.kind.takes_deletes, [field.name for field in table.arrow_schema]
         changes = []
         for row_kind, dt, k, v, w in drawn:
             row = {"dt": dt, "k": k, "v": v, "w": w, **{name: v for name in columns if name.startswith("x")}}
-            changes.append((row_kind if kind.takes_deletes else "+I", row))
-        rows = pa.Table.from_pylist([row for _, row in changes], table.arrow_schema)
-        return rows, [row_kind for row_kind, _ in changes] if kind.takes_deletes else None, changes
+            changes.append((row_kind if takes_deletes else "+I", row))
+        return Put(changes, tells_kinds=takes_deletes, **more)
 
     @action(writes=True, drawn=CHANGES, marks=st.booleans())
     def write(self, table: Table, drawn: Sequence[Any], marks: bool) -> Any:
-        rows, kinds, changes = self._changes(table, drawn)
-        keys = {tuple(row[name] for name in self.kind.primary_keys) for _, row in changes}
-        change = Change(
-            lambda before: before.after(changes),
-            lambda row: tuple(row[name] for name in self.kind.primary_keys) in keys,
-            keeps_order=bool(self.kind.primary_keys),
-        )
-        watermark = self.world.now_ms if marks else None
-        return table.write(rows, kinds, commit_user=self._user(table, change), watermark=watermark)
+        put = self._put(table, drawn, watermark=self.world.now_ms if marks else None)
+        return self.world.do(verbs.write(self.kind, put), table)
 
     @action(writes=True, drawn=CHANGES)
     def write_more(self, table: Table, drawn: Sequence[Any]) -> Any:
-        return LifeCycle._write(self, table, drawn)
-
-    def _write(self, table: Table, drawn: Sequence[Any]) -> Any:
-        rows, kinds, changes = self._changes(table, drawn)
-        keys = {tuple(row[name] for name in self.kind.primary_keys) for _, row in changes}
-        change = Change(
-            lambda before: before.after(changes),
-            lambda row: tuple(row[name] for name in self.kind.primary_keys) in keys,
-            keeps_order=bool(self.kind.primary_keys),
-        )
-        return table.write(rows, kinds, commit_user=self._user(table, change))
+        return self.world.do(verbs.write(self.kind, self._put(table, drawn)), table)
 
     @action(writes=True, when=lambda self: not self.kind.moves_keys, drawn=CHANGES, static=st.booleans())
     def overwrite(self, table: Table, drawn: Sequence[Any], static: bool) -> Any:
         first = drawn[0][1]
         static = static and bool(self.kind.partition_keys)
         chosen = [("+I", first if static else one[1], *one[2:]) for one in drawn]
-        rows, kinds, changes = self._changes(table, chosen)
-        gone = {row["dt"] for _, row in changes}
-
-        def is_replaced(row: dict[str, Any]) -> bool:
-            return not self.kind.partition_keys or row["dt"] in gone
-
-        change = Change(lambda before: before.without(is_replaced).after(changes), is_replaced)
-        spec = {"dt": first} if static else {}
-        return table.write(rows, kinds, spec, commit_user=self._user(table, change))
+        put = self._put(table, chosen, overwrite={"dt": first} if static else {})
+        return self.world.do(verbs.write(self.kind, put, keeps_order=True), table)
 
     @action(writes=True, when=lambda self: self.kind.marks_rows and not self.kind.primary_keys, k=st.integers(0, 7))
     def delete_rows(self, table: Table, k: int) -> Any:
-
-        def goes(row: dict[str, Any]) -> bool:
-            return row["k"] == k
-
-        change = Change(lambda before: before.without(goes), goes)
-        return table.delete(f"k = {k}", commit_user=self._user(table, change))
+        return self.world.do(verbs.delete_rows(f"k = {k}", lambda row: bool(row["k"] == k)), table)
 
     @action(writes=True, when=lambda self: bool(self.kind.partition_keys), date=st.sampled_from(DATES))
     def drop_partition(self, table: Table, date: str) -> Any:
-
-        def goes(row: dict[str, Any]) -> bool:
-            return row["dt"] == date
-
-        change = Change(lambda before: before.without(goes), goes, keeps_order=self.kind.hides)
-        return table.drop_partition({"dt": date}, commit_user=self._user(table, change))
+        return self.world.do(verbs.drop_partition("dt", date, keeps_order=self.kind.hides), table)
 
     @action(writes=True, when=lambda self: bool(self.kind.partition_keys), days=st.integers(1, 6))
     def expire_partitions(self, table: Table, days: int) -> Any:
         limit = datetime.fromtimestamp(self.world.now_ms / 1000) - timedelta(days=days)
-
-        def goes(row: dict[str, Any]) -> bool:
-            return datetime.fromisoformat(row["dt"]) < limit
-
-        change = Change(lambda before: before.without(goes), goes)
-        return table.expire_partitions(timedelta(days=days), commit_user=self._user(table, change))
+        spec = ExpirePartitions(timedelta(days=days))
+        return self.world.do(
+            verbs.expire_partitions(spec, lambda row: datetime.fromisoformat(row["dt"]) < limit), table
+        )
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────
 
     @action(when=has_snapshot, writes=True, full=st.booleans())
     def compact(self, table: Table, full: bool) -> Any:
-        change = Change(lambda before: before, lambda row: False, keeps_order=False, shows_all=full)
-        return table.compact(full=full, commit_user=self._user(table, change))
+        return self.world.do(verbs.same_rows("compact", Compact(full=full), shows_all=full), table)
 
     @action(when=has_snapshot, writes=True, full=st.booleans())
     def compact_more(self, table: Table, full: bool) -> Any:
-        change = Change(lambda before: before, lambda row: False, keeps_order=False, shows_all=full)
-        return table.compact(full=full, commit_user=self._user(table, change))
+        return self.world.do(verbs.same_rows("compact", Compact(full=full), shows_all=full), table)
 
     @action(writes=True, when=lambda self: self.kind.is_fixed, buckets=st.integers(1, 3))
     def rescale(self, table: Table, buckets: int) -> Any:
@@ -267,8 +232,7 @@ class LifeCycle(Upkeep):
             is_there = any(one.name == given.get("tag") and one.commit == target for one in tags)
             return self.world.states[target] if is_there or "tag" not in given else None
 
-        change = Change(after, lambda row: True, keeps_order=False)
-        return table.rollback_to_as_latest(**given, commit_user=self._user(table, change))
+        return self.world.do(verbs.other_rows("roll back as latest", RollbackToAsLatest(**given), after), table)
 
     def _target(self, table: Table, number: int, way: int) -> dict[str, Any] | None:
         if way == 1:

@@ -7,16 +7,14 @@ from collections import Counter
 from typing import Any
 
 from paimon_engine import Table
-from tests.life_cycle.kinds import Row, Rows
-from tests.life_cycle.world import Change, Commit, World
+from tests.life_cycle.world import World, line_name
+from tests.support.world.model import Change, Commit, Row, Rows
 
 
 def merge(world: World, table: Table, name: str, *, dry_run: bool = False) -> Any:
     """Merges the branch into the table; None if others have forgotten meanwhile where it began."""
     change = Change(lambda _: None, lambda row: True, keeps_order=False)
-    change.base = world.latest(table._handle.paths.branch)
-    user = f"user-{world.new_id()}"
-    world.changes[user] = change
+    user = world.user(line_name(table), change)
     plan = table.merge_branch(name, dry_run=True)
     base: Commit | None = None
     if plan.base_snapshot is not None:

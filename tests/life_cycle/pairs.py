@@ -6,68 +6,39 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
-
 from paimon_engine import Table
-from tests.life_cycle.kinds import Kind, Row, Rows
+from paimon_engine.actions.purge_files import PurgeFiles
+from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFiles
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from tests.life_cycle.merging import merge
-from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World
+from tests.life_cycle.world import Call, World
+from tests.support.world import HOUR_MS, MAIN, verbs
+from tests.support.world.kinds import Kind
+from tests.support.world.model import Rows
+from tests.support.world.verbs import Put
 
 Act = Callable[[World, Table], Any]
 
 
 def write(world: World, table: Table, *keys: int, overwrite: Mapping[str, Any] | None = None) -> Any:
     """Rows of these keys, of one or all partitions."""
-    number = world.clock() // HOUR_MS % 100
-    rows: list[Row] = [{"dt": f"2024-01-0{1 + key % 2}", "k": key, "v": number, "w": "a"} for key in keys or (1, 2, 3)]
-    user = f"user-{world.new_id()}"
-    touched = {(row["dt"], row["k"]) for row in rows}
-
-    def goes(row: Row) -> bool:
-        return overwrite is not None and (not world.kind.partition_keys or row["dt"] in {item["dt"] for item in rows})
-
-    world.changes[user] = Change(
-        lambda before: before.without(goes).after([("+I", row) for row in rows]),
-        lambda row: goes(row) or (row["dt"], row["k"]) in touched,
-        keeps_order=bool(world.kind.primary_keys) and overwrite is None,
-        base=world.latest(table._handle.paths.branch),
-    )
-    return table.write(pa.Table.from_pylist(rows, table.arrow_schema), overwrite=overwrite, commit_user=user)
-
-
-def drop(world: World, table: Table) -> Any:
-    """One partition is dropped."""
-    user = f"user-{world.new_id()}"
-
-    def goes(row: Row) -> bool:
-        return row["dt"] == "2024-01-01"
-
-    world.changes[user] = Change(lambda before: before.without(goes), goes, keeps_order=False)
-    return table.drop_partition({"dt": "2024-01-01"}, commit_user=user)
+    number = world.now_ms // HOUR_MS % 100
+    rows = [{"dt": f"2024-01-0{1 + key % 2}", "k": key, "v": number, "w": "a"} for key in keys or (1, 2, 3)]
+    put = Put([("+I", row) for row in rows], overwrite)
+    return world.do(verbs.write(world.kind, put, keeps_order=None if overwrite is None else False), table)
 
 
 def as_latest(world: World, table: Table) -> Any:
     """The tagged rows once more."""
-    user = f"user-{world.new_id()}"
     target = next(one.commit for one in world.versions(MAIN, "tag") if one.name == "a")
-    world.changes[user] = Change(lambda _: world.states[target], lambda row: True, keeps_order=False)
-    return table.rollback_to_as_latest(tag="a", commit_user=user)
+    spec = RollbackToAsLatest(tag="a")
+    return world.do(verbs.other_rows("as latest", spec, lambda _: world.states[target]), table)
 
 
 def purge(world: World, table: Table) -> Any:
     """No rows, and nothing of what was."""
-    user = f"user-{world.new_id()}"
-    world.changes[user] = Change(lambda _: Rows(world.kind), lambda row: True, keeps_order=False, shows_all=True)
-    world.changes[user].base = world.latest(MAIN)
-    return table.purge_files(older_than=world.oldest_work_ms, commit_user=user)
-
-
-def same(world: World, table: Table) -> str:
-    """A user whose commits change no rows."""
-    user = f"user-{world.new_id()}"
-    base = world.latest(table._handle.paths.branch)
-    world.changes[user] = Change(lambda before: before, lambda row: False, keeps_order=False, base=base)
-    return user
+    spec = PurgeFiles(older_than=world.oldest_work_ms)
+    return world.do(verbs.other_rows("purge", spec, lambda _: Rows(world.kind), shows_all=True), table)
 
 
 def go_on(world: World, table: Table) -> Any:
@@ -86,7 +57,7 @@ def forget(world: World, table: Table) -> Any:
 FIRST: Mapping[str, Act] = {
     "write": write,
     "overwrite": lambda world, table: write(world, table, 1, overwrite={}),
-    "drop_partition": drop,
+    "drop_partition": lambda world, table: world.do(verbs.drop_partition("dt", "2024-01-01"), table),
     "compact": lambda world, table: table.compact(full=True),
     "compact_manifests": lambda world, table: table.compact_manifests(),
     "analyze": lambda world, table: table.analyze(),
@@ -95,7 +66,7 @@ FIRST: Mapping[str, Act] = {
     "replace_tag": lambda world, table: table.create_tag("b", if_exists="replace"),
     "rename_tag": lambda world, table: table.rename_tag("b", "d"),
     "delete_tag": lambda world, table: table.delete_tag("b"),
-    "expire_tags": lambda world, table: table.expire_tags(world.clock()),
+    "expire_tags": lambda world, table: table.expire_tags(world.now_ms),
     "create_due_tags": lambda world, table: table.create_due_tags(),
     "create_branch of a tag": lambda world, table: table.create_branch("new", tag="b"),
     "create_branch of a snapshot": lambda world, table: table.create_branch("new", snapshot=3),
@@ -111,7 +82,7 @@ FIRST: Mapping[str, Act] = {
     "purge_files": purge,
     "restore": lambda world, table: table.restore(table.quarantines()[0]["quarantine"]),
     "repair_earliest_snapshot": lambda world, table: table.repair_earliest_snapshot(),
-    "remove_unexisting_files": lambda world, table: table.remove_unexisting_files(commit_user=same(world, table)),
+    "remove_unexisting_files": lambda world, table: world.do(verbs.same_rows("repair", RemoveUnexistingFiles()), table),
 }
 SECOND: Mapping[str, Act] = {
     "go_on": go_on,

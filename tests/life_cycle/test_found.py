@@ -7,15 +7,16 @@ import pytest
 
 from paimon_engine import ConflictError, InvalidArgumentError, SetOption
 from paimon_engine.meta.schema_change import AddColumn
-from tests.life_cycle.kinds import of_name
 from tests.life_cycle.pairs import write
-from tests.life_cycle.world import HOUR_MS, MAIN, Call, World
+from tests.life_cycle.world import Call, World
+from tests.support.world import HOUR_MS, MAIN
+from tests.support.world.kinds import of_name
 
 
 @pytest.mark.parametrize("early_waits", [True, False], ids=["the early handle waits", "the late handle waits"])
 def test_two_first_writes_with_other_numbers_of_buckets_do_not_mix(early_waits: bool) -> None:
     world = World(of_name("key-partitioned"))
-    early = world.table(MAIN, 1)
+    early = world.opened(MAIN, 1)
     world.table(MAIN).alter([SetOption("bucket", "3")])
     late = world.table(MAIN)
     waits, goes = (early, late) if early_waits else (late, early)
@@ -156,7 +157,7 @@ def test_snapshots_of_a_history_that_was_rolled_back_are_not_restored_below_anot
 
 def test_clustering_by_an_early_handle_keeps_columns_that_were_added_later() -> None:
     world = World(of_name("append"))
-    early = world.table(MAIN, 1)
+    early = world.opened(MAIN, 1)
     world.table(MAIN).alter([AddColumn("x0", "BIGINT")])
     table = world.table(MAIN)
     for number in range(3):

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.life_cycle.kinds import KINDS, Kind
 from tests.life_cycle.machine import LifeCycle
 from tests.life_cycle.replay import assert_java_reads
 from tests.support.oracle import JavaPaimon
+from tests.support.world.kinds import KINDS, Kind
 
 HISTORIES, STEPS = 2, 40
 ALL = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example]

@@ -9,8 +9,8 @@ import itertools
 
 import pytest
 
-from tests.life_cycle.kinds import of_name
 from tests.life_cycle.pairs import FIRST, SECOND, sweep
+from tests.support.world.kinds import of_name
 
 KINDS = ("key-partitioned", "append-vectors", "changelog-full-compaction")
 EVERY = 41

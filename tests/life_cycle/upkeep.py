@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from paimon_engine import Table
-from tests.life_cycle.acting import HOW, PICK, Acting, action, has_branch, has_snapshot, line_name
+from paimon_engine.actions.cluster import Cluster
+from paimon_engine.actions.purge_files import PurgeFiles
+from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFiles
+from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests
+from tests.life_cycle.acting import HOW, PICK, Acting, action, has_branch, has_snapshot
 from tests.life_cycle.damage import lose_data, lose_manifest, lose_snapshot
-from tests.life_cycle.kinds import DATES, Rows
 from tests.life_cycle.merging import merge
-from tests.life_cycle.world import MAIN, Change
+from tests.life_cycle.world import line_name
+from tests.support.world import MAIN, verbs
+from tests.support.world.kinds import DATES
+from tests.support.world.model import Rows
 
 ORDERS = ("order", "zorder", "hilbert")
 
@@ -36,11 +42,8 @@ class Upkeep(Acting):
         order=st.sampled_from(ORDERS),
     )
     def cluster(self, table: Table, order: str) -> Any:
-        return table.cluster("k" if order == "order" else ["k", "v"], order=order, commit_user=self._same(table))
-
-    def _same(self, table: Table) -> str:
-        """A user whose commits change no rows."""
-        return self._user(table, Change(lambda before: before, lambda row: False, keeps_order=False))
+        spec = Cluster(["k"] if order == "order" else ["k", "v"], order)
+        return self.world.do(verbs.same_rows("cluster", spec), table)
 
     @action(when=lambda self: has_snapshot(self) and bool(self.kind.partition_keys), date=st.sampled_from(DATES))
     def mark_partition_done(self, table: Table, date: str) -> Any:
@@ -69,19 +72,17 @@ class Upkeep(Acting):
     )
     def purge_files(self, table: Table, keep_tags: bool, keep_branches: bool, really: bool, how: Any) -> Any:
         main = self.world.table(MAIN)
-        change = Change(lambda _: Rows(self.kind), lambda row: True, keeps_order=False, shows_all=True)
-        user = self._user(main, change)
         if really and not keep_branches:
             for line in self.world.lines()[1:]:
                 self.world.forget(line)
-        return main.purge_files(
+        spec = PurgeFiles(
             keep_tags=keep_tags,
             keep_branches=keep_branches,
             older_than=self.world.oldest_work_ms,
             dry_run=not really,
-            commit_user=user,
             **how,
         )
+        return self.world.do(verbs.other_rows("purge", spec, lambda _: Rows(self.kind), shows_all=True), main)
 
     @action(exclusive=True, when=has_quarantine, number=PICK, way=st.sampled_from(["back", "back", "tags", "dry"]))
     def restore(self, table: Table, number: int, way: str) -> Any:
@@ -100,13 +101,13 @@ class Upkeep(Acting):
 
     @action(writes=True, when=has_snapshot, dry_run=st.booleans())
     def remove_unexisting_files(self, table: Table, dry_run: bool) -> Any:
-        result = table.remove_unexisting_files(dry_run=dry_run, commit_user=self._same(table))
+        result = self.world.do(verbs.same_rows("repair", RemoveUnexistingFiles(dry_run=dry_run)), table)
         assert result.status == "noop"
         return result
 
     @action(writes=True, when=has_snapshot, dry_run=st.booleans())
     def remove_unexisting_manifests(self, table: Table, dry_run: bool) -> Any:
-        result = table.remove_unexisting_manifests(dry_run=dry_run, commit_user=self._same(table))
+        result = self.world.do(verbs.same_rows("repair", RemoveUnexistingManifests(dry_run=dry_run)), table)
         assert result.status == "noop"
         return result
 

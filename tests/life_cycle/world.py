@@ -14,48 +14,32 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_engine import Table
-from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import (
-    ConflictError,
-    InvalidArgumentError,
-    NotFoundError,
-    OutcomeUnknownError,
-)
-from paimon_engine.executor import LocalExecutor
-from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.handle import load_table
-from paimon_engine.table.state.warehouse import create_table
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
 from paimon_engine.units import DAY_MS
-from tests.life_cycle.kinds import COMMON, SCHEMA, Kind, Rows
 from tests.life_cycle.stage import Actor, Stage, StagedStorage
+from tests.support.world import MAIN, Place
+from tests.support.world.kinds import Kind
+from tests.support.world.model import Change, Commit, Row, Rows
 from tests.support.world.reach import Reach, Version
+from tests.support.world.verbs import Verb
 
 ROOT = "memory://life/db.db/t"
 START_MS = 1_704_500_000_000
 """6 January 2024."""
-MAIN = "main"
-HOUR_MS = DAY_MS // 24
-Commit = tuple[int, str]
 HISTORY = Counter[str]()
 """How often each action ended how, over all histories of this process."""
 
 
-@dataclass
-class Change:
-    """What a commit of some user does to the rows: `apply`, and which rows it may touch."""
-
-    apply: Callable[[Rows], Rows | None]
-    touches: Callable[[dict[str, Any]], bool]
-    keeps_order: bool = True
-    shows_all: bool = False
-    base: Commit | None = None
+def line_name(table: Table) -> str:
+    """The branch on which it was opened."""
+    return table._handle.paths.branch
 
 
 @dataclass
@@ -73,59 +57,40 @@ class Call:
     actor: Actor | None = None
 
 
-@dataclass
-class World:
+class World(Place):
     """The table, its clock, and what is known of its commits: `states` by the model, `seen` as they were read."""
 
-    kind: Kind
-    now_ms: int = START_MS
-    states: dict[Commit, Rows | None] = field(default_factory=dict)
-    seen: dict[Commit, pa.Table] = field(default_factory=dict)
-    changes: dict[str, Change] = field(default_factory=dict)
-    tied: list[Callable[[dict[str, Any]], bool]] = field(default_factory=list)
-    """Which rows two writers may have given the same sequence number: which of them is newer is nowhere said."""
-    paused: list[Call] = field(default_factory=list)
-    is_littered: bool = False
-    has_failed: bool = False
-    learning: dict[str, Any] = field(default_factory=dict)
-    """The snapshot whose rows are being worked out."""
-    steps: int = 0
-
-    def __post_init__(self) -> None:
-        self._numbers = itertools.count()
+    def __init__(self, kind: Kind, now_ms: int = START_MS) -> None:
+        super().__init__(now_ms=now_ms, root=ROOT)
+        self.kind = kind
+        self.states: dict[Commit, Rows | None] = {}
+        self.seen: dict[Commit, pa.Table] = {}
+        self.changes: dict[str, Change] = {}
+        # Which rows two writers may have given the same sequence number: which of them is newer is nowhere said.
+        self.tied: list[Callable[[Row], bool]] = []
+        self.paused: list[Call] = []
+        self.is_littered = self.has_failed = False
+        self.learning: dict[str, Any] = {}
+        """The snapshot whose rows are being worked out."""
+        self.steps = 0
         self.stage = Stage()
-        self.inner = MemoryStorage(clock=self.clock)
-        self.storage = StagedStorage(self.inner, self.stage)
-        self.env = Env(self.storage, clock=self.clock, new_id=self.new_id, reader_threads=1)  # type: ignore[arg-type]
-        self.executor = LocalExecutor(1, env=self.env)
+        self.through(StagedStorage(self.inner, self.stage))
         self.reach = Reach(self.inner, ROOT)
         self._latest: dict[str, Commit] = {}
         self._late: set[str] = set()
         self._handles: dict[tuple[str, int], Table] = {}
-        create_table(
-            self.env,
-            EnvConfig(ROOT),
-            ROOT,
-            schema=SCHEMA,
-            primary_keys=self.kind.primary_keys,
-            partition_keys=self.kind.partition_keys,
-            options={**COMMON, **self.kind.options},
-        )
+        kind.make(self)
 
     def copy(self) -> World:
-        """A copy of the world, to continue from here in another way; no actor may be at work."""
-        other = World(self.kind, self.now_ms, dict(self.states), dict(self.seen), dict(self.changes), list(self.tied))
+        """The same world, to go on from here in another way; nobody must be at work."""
+        other = World(self.kind, self.now_ms)
+        other.states, other.seen = dict(self.states), dict(self.seen)
+        other.changes, other.tied = dict(self.changes), list(self.tied)
         other.inner.load(self.inner.dump())
-        other._numbers = itertools.count(next(self._numbers))
+        other.numbers = itertools.count(next(self.numbers))
         other._latest = dict(self._latest)
         other.reach.take_over(self.reach)
         return other
-
-    def clock(self) -> int:
-        return self.now_ms
-
-    def new_id(self) -> str:
-        return f"00000000-0000-0000-0000-{next(self._numbers):012d}"
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -143,12 +108,11 @@ class World:
         branch = None if line == MAIN else line
         return [one for one in self.reach.versions() if one.branch == branch and one.kind == kind]
 
-    def table(self, line: str, who: int = 0) -> Table:
-        """The line as that actor knows it: 0 opens it again, the others continue with what they opened earlier."""
+    def opened(self, line: str, who: int) -> Table:
+        """The line as that actor knows it: 0 opens it again, the others go on with what they opened earlier."""
         known = self._handles.get((line, who))
         if who == 0 or known is None:
-            known = Table(load_table(ROOT, EnvConfig(ROOT), env=self.env, branch=line), self.executor)
-            self._handles[line, who] = known
+            known = self._handles[line, who] = self.table(line)
         return known
 
     def forget(self, line: str) -> None:
@@ -165,6 +129,18 @@ class World:
         """The newest commit of a line."""
         found = self.versions(line, "snapshot")
         return found[-1].commit if found else None
+
+    def user(self, line: str, change: Change) -> str:
+        """A new name, under which somebody is about to change the rows of a line."""
+        user = f"user-{self.new_id()}"
+        change.base = self.latest(line)
+        self.changes[user] = change
+        return user
+
+    def do(self, verb: Verb, table: Table) -> Any:
+        """Does it to the table, and to the model once the commit is seen; the result."""
+        assert verb.change is not None
+        return verb.on(table, self.user(line_name(table), verb.change))
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────
 

@@ -1,17 +1,14 @@
-"""Kinds of tables of the histories, and which rows they should contain: dictionaries, one change at a time."""
+"""The kinds of tables: each tells how a table of it is made, and what may be done to it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
-Row = dict[str, Any]
-Change = tuple[str, Row]
-"""A row kind and a row."""
+from paimon_engine import Catalog, Table
+from tests.support.world.world import COLUMNS, Place
 
 SCHEMA = pa.schema(
     [
@@ -22,9 +19,7 @@ SCHEMA = pa.schema(
     ]
 )
 DATES = ("2024-01-01", "2024-01-02", "2024-01-05")
-COMMON = {
-    "commit.min-retry-wait": "0 ms",
-    "commit.max-retry-wait": "0 ms",
+_OFTEN = {
     "manifest.merge-min-count": "3",
     "num-sorted-run.compaction-trigger": "2",
     "snapshot.num-retained.min": "1",
@@ -33,6 +28,7 @@ COMMON = {
     "tag.num-retained-max": "3",
     "tag.create-success-file": "true",
 }
+"""What makes things happen often that are rare by default."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,21 @@ class Kind:
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     engine: str = "deduplicate"
     hides: bool = False
+    schema: pa.Schema = SCHEMA
+
+    def make(self, place: Place) -> None:
+        """Makes the place's table, where all happens often."""
+        place.make(self.schema, self.primary_keys, self.partition_keys, {**_OFTEN, **self.options})
+
+    def create(self, catalog: Catalog, name: str = "db.t") -> Table:
+        """Makes a table in a catalog."""
+        return catalog.create_table(
+            name,
+            schema=self.schema,
+            primary_keys=self.primary_keys,
+            partition_keys=self.partition_keys,
+            options=self.options,
+        )
 
     @property
     def takes_deletes(self) -> bool:
@@ -102,50 +113,28 @@ KINDS: Sequence[Kind] = (
 
 def of_name(name: str) -> Kind:
     """The kind of that name."""
-    return next(kind for kind in KINDS if kind.name == name)
+    return next(kind for kind in (*KINDS, *KILLED) if kind.name == name)
 
 
-# ── rows ────────────────────────────────────────────────────────────────────────────────────────
+# ── tables of processes ─────────────────────────────────────────────────────────────────────────
 
 
-class Rows:
-    """What a table holds: rows by key, or any number of them. A value: changes give another one."""
+def _killed(name: str, options: Mapping[str, str], keys: tuple[str, ...] = ("p", "k")) -> Kind:
+    hides = bool(keys) and "deletion-vectors.enabled" in options
+    return Kind(name, keys, ("p",), {"manifest.merge-min-count": "4", **options}, hides=hides, schema=COLUMNS)
 
-    def __init__(self, kind: Kind, rows: Iterable[Row] = ()) -> None:
-        self.kind = kind
-        self.rows = list(rows)
 
-    def after(self, changes: Sequence[Change]) -> Rows:
-        """These rows with changes merged in, in order."""
-        if not self.kind.primary_keys:
-            return Rows(self.kind, [*self.rows, *(row for _, row in changes)])
-        merged = {self._key(row): row for row in self.rows}
-        for row_kind, row in changes:
-            key = self._key(row)
-            if row_kind == "-D":
-                merged.pop(key, None)
-            else:
-                merged[key] = self._merge(merged.get(key), row)
-        return Rows(self.kind, merged.values())
-
-    def without(self, goes: Callable[[Row], bool]) -> Rows:
-        """The rows that stay."""
-        return Rows(self.kind, [row for row in self.rows if not goes(row)])
-
-    def counted(self, names: Sequence[str]) -> Counter[tuple[Any, ...]]:
-        """How often each row is there; columns that it has not are null."""
-        return Counter(tuple(row.get(name) for name in names) for row in self.rows)
-
-    def _key(self, row: Row) -> tuple[Any, ...]:
-        return tuple(row[name] for name in self.kind.primary_keys)
-
-    def _merge(self, old: Row | None, new: Row) -> Row:
-        if old is None or self.kind.engine == "deduplicate":
-            return new
-        if self.kind.engine == "first-row":
-            return old
-        merged = {**old, **{name: value for name, value in new.items() if value is not None}}
-        if self.kind.engine == "aggregation":
-            numbers = [row["v"] for row in (old, new) if row["v"] is not None]
-            merged["v"] = sum(numbers) if numbers else None
-        return merged
+KILLED: Sequence[Kind] = (
+    _killed("keyed", {"bucket": "2"}),
+    _killed("lookup", {"bucket": "2", "changelog-producer": "lookup"}),
+    _killed("vectors", {"bucket": "1", "deletion-vectors.enabled": "true"}),
+    _killed("append", {"bucket": "-1", "deletion-vectors.enabled": "true"}, ()),
+    _killed("dynamic", {"bucket": "-1", "dynamic-bucket.target-row-num": "9"}),
+)
+"""Those whose processes are killed."""
+_TEXTS = pa.schema([pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int64())])
+CONTENDED: Mapping[bool, Kind] = {
+    False: Kind("contended", (), (), {"bucket": "-1", "deletion-vectors.enabled": "true"}, schema=_TEXTS),
+    True: Kind("contended, keyed", ("k",), (), {"bucket": "2", "snapshot.num-retained.min": "3"}, schema=_TEXTS),
+}
+"""Those of many processes, without and with a primary key."""
