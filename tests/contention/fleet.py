@@ -17,21 +17,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_engine import Catalog, Table, open_table
-from paimon_engine.env import EnvConfig
-from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.state.handle import load_table
-from tests.contention.roles import ACTS, COLUMNS, Worker, held
+from paimon_engine import Catalog, Table
+from tests.contention.roles import ACTS, Worker, held
+from tests.support.world import Real
+from tests.support.world.check import assert_kept, assert_sound
+from tests.support.world.kinds import CONTENDED
+from tests.support.world.model import Rows
 
 _LONGEST_COMMIT_S = 240
 
 
 def new_table(warehouse: str, *, keyed: bool, storage: Mapping[str, str] | None = None) -> Table:
-    options: dict[str, Any] = {"bucket": -1, "deletion-vectors.enabled": "true"}
-    if keyed:
-        options = {"bucket": 2, "snapshot.num-retained.min": 3}
-    catalog = Catalog(warehouse, storage_options=dict(storage or {}))
-    return catalog.create_table("db.t", schema=COLUMNS, primary_keys=["k"] if keyed else [], options=options)
+    return CONTENDED[keyed].create(Catalog(warehouse, storage_options=dict(storage or {})))
 
 
 # ── the fleet ───────────────────────────────────────────────────────────────────────────────────
@@ -41,15 +38,18 @@ def _child(path: str, storage: Mapping[str, str], role: str, name: str, seconds:
     worker = None
     failure = ""
     try:
-        worker = Worker(open_table(path, storage_options=storage), storage, name, random.Random(name))
+        place = Real(path, storage)
+        kind = CONTENDED[bool(place.handle.schema.primary_keys)]
+        worker = Worker(place, kind, name, random.Random(name))
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             ACTS[role](worker)
     except BaseException:  # noqa: BLE001 - whatever it is, the parent is to hear of it
         failure = f"{role} {name}: {traceback.format_exc()}"
-    report = {"failure": failure}
+    report: dict[str, Any] = {"failure": failure}
     if worker is not None:
-        report |= {name: getattr(worker, name) for name in ("said", "keys", "gone", "unsure", "tags")}
+        report |= {name: getattr(worker, name) for name in ("said", "unsure", "tags")}
+        report["rows"] = worker.model.main.rows.rows
     with os.fdopen(pipe, "w") as out:
         json.dump(report, out)
     os._exit(0)
@@ -84,20 +84,18 @@ def settle(path: str, reports: list[dict[str, Any]], storage: Mapping[str, str])
     """
     failures = [report["failure"] for report in reports if report["failure"]]
     assert not failures, failures[0]
-    table = open_table(path, storage_options=storage)
-    found = Counter(table.to_arrow(columns=["k"])["k"].to_pylist())
-    twice = [key for key, count in found.items() if count > 1]
-    assert not twice, f"there twice: {twice[:5]}"
-    keys, gone, unsure = ({key for report in reports for key in report[name]} for name in ("keys", "gone", "unsure"))
-    assert keys - unsure <= found.keys(), f"lost: {sorted(keys - unsure - found.keys())[:5]}"
-    assert not gone & found.keys(), f"deleted and there: {sorted(gone & found.keys())[:5]}"
-    assert found.keys() <= keys | unsure, f"not acknowledged by any process {sorted(found.keys() - keys - unsure)[:5]}"
+    place = Real(path, storage)
+    table = place.table()
+    kind = CONTENDED[bool(table.schema.primary_keys)]
+    known = Rows(kind, (row for report in reports for row in report["rows"]))
+    found = Rows(kind, table.to_arrow().to_pylist())
+    assert_kept(found, known, "k", unsure={key for report in reports for key in report["unsure"]})
     for report in reports:
         for tag, rows in report["tags"].items():
             assert held(table, tag) == rows, f"tag {tag} reads other rows than it did"
-    assert check_table(load_table(path, EnvConfig(path, storage))) == []
+    assert_sound(place.handle)
     total: Counter[str] = sum((Counter(report["said"]) for report in reports), Counter())
-    return total + Counter(rows=len(found))
+    return total + Counter(rows=len(found.rows))
 
 
 def main() -> None:

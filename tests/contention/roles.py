@@ -1,8 +1,8 @@
 """What each process of the fleet does, again and again: one act per role.
 
-A worker records what was acknowledged to it: keys that must be there, keys that must be deleted, keys of unknown state,
-and what each tag held when it was made. An act raises every error that must not happen; an
-error that is normal while others run (a conflict, a snapshot that expired while it was read) it counts.
+A worker keeps a model of what was acknowledged to it: its rows, those of which nobody knows, and what each tag held
+when it was made. An act raises whatever nobody should meet; what is legitimate beside others (a conflict, a snapshot
+that expired while it was read) it counts.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import hashlib
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
-import pyarrow as pa
+from paimon_engine import ConflictError, NotFoundError, OutcomeUnknownError, Table
+from paimon_engine.actions.compact import Compact
+from paimon_engine.actions.merge_branch import MergeBranch
+from tests.support.world import Real, verbs
+from tests.support.world.kinds import Kind
+from tests.support.world.model import Model
+from tests.support.world.verbs import Put, Verb
 
-from paimon_engine import ConflictError, NotFoundError, OutcomeUnknownError, Table, open_table
-
-COLUMNS = pa.schema([pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int64())])
 ROWS = 3
 PACE_S: Final = 0.25
 """Between the commits of a writer that is paced: three of them make twelve commits a second."""
@@ -29,45 +33,58 @@ _ORPHANS_OLDER_THAN_S: Final = 3.0
 
 @dataclass
 class Worker:
-    """A process: its table, its name, and its account."""
+    """A process: the place of its table, its name, and its account."""
 
-    table: Table
-    storage: Mapping[str, str]
+    place: Real
+    kind: Kind
     name: str
     chance: random.Random
     said: Counter[str] = field(default_factory=Counter)
-    keys: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
     tags: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.model = Model.of(self.kind)
+
+    @cached_property
+    def table(self) -> Table:
+        return self.place.table()
 
     def number(self) -> int:
         self.said["tries"] += 1
         return self.said["tries"]
 
-    def said_of(self, act: Callable[[], Any], *, at_risk: Iterable[str] = ()) -> Any:
-        """What `act` returns; None if it conflicted or its outcome is unknown, which is noted."""
+    def put(self, number: int) -> Put:
+        """Rows of keys that nobody else has."""
+        return Put([("+I", {"k": f"{self.name}-{number}-{row}", "v": number}) for row in range(ROWS)])
+
+    def do(self, verb: Verb, user: str | None = None, *, at_risk: Sequence[str] = ()) -> Any:
+        """The result, and the model has it too; None if it conflicted or its outcome is unknown, which is noted.
+
+        `at_risk` are the keys that may be there or not when nobody knows whether it was done.
+        """
         try:
-            return act()
+            result = verb.on(self.table, user)
         except OutcomeUnknownError:
             # A snapshot that expired before its maker could look at it again.
             self.said["unknown"] += 1
             self.unsure += at_risk
+            return None
         except ConflictError:
             self.said["conflicts"] += 1
-        return None
+            return None
+        verb.in_model(self.model)
+        return result
 
 
-def rows_of(keys: list[str], number: int) -> pa.Table:
-    return pa.table([keys, [number] * len(keys)], schema=COLUMNS)
+def _keys(put: Put) -> list[str]:
+    return [row["k"] for _, row in put.changes]
 
 
 def _write(worker: Worker) -> None:
     number = worker.number()
-    keys = [f"{worker.name}-{number}-{row}" for row in range(ROWS)]
-    user = f"{worker.name}-{number}"
-    if worker.said_of(lambda: worker.table.write(rows_of(keys, number), commit_user=user), at_risk=keys):
-        worker.keys += keys
+    put = worker.put(number)
+    if worker.do(verbs.write(worker.kind, put), f"{worker.name}-{number}", at_risk=_keys(put)):
         worker.said["commits"] += 1
 
 
@@ -79,7 +96,7 @@ def _write_paced(worker: Worker) -> None:
 
 def _compact(worker: Worker) -> None:
     full = worker.chance.random() < 0.5
-    result = worker.said_of(lambda: worker.table.compact(full=full))
+    result = worker.do(verbs.same_rows("compact", Compact(full=full)))
     if result is not None:
         worker.said["conflicts"] += result.conflicts
         worker.said["compactions"] += result.status == "committed"
@@ -131,18 +148,17 @@ def _branch(worker: Worker) -> None:
     """A branch of what the table is now, written to, merged, and deleted with its tag."""
     number = worker.number()
     name = f"{worker.name.replace('-', '_')}_{number}"
-    keys = [f"{worker.name}-{number}-{row}" for row in range(ROWS)]
+    put = worker.put(number)
     try:
         worker.table.create_tag(name)
     except NotFoundError:
         time.sleep(0.05)
         return
     worker.table.create_branch(name, tag=name)
-    branch = open_table(f"{worker.table.path}$branch_{name}", storage_options=worker.storage)
-    branch.write(rows_of(keys, number))
-    user = f"merge-{name}"
-    if worker.said_of(lambda: worker.table.merge_branch(name, commit_user=user), at_risk=keys):
-        worker.keys += keys
+    write = verbs.write(worker.kind, put)
+    write.on(worker.place.table(name))
+    merge = Verb("merge branch", MergeBranch(name), write.change)
+    if worker.do(merge, f"merge-{name}", at_risk=_keys(put)):
         worker.said["merged"] += 1
     worker.table.delete_branch(name)
     worker.table.delete_tag(name)
@@ -169,15 +185,12 @@ def _read(worker: Worker) -> None:
 def _delete(worker: Worker) -> None:
     """Writes rows of its own, and deletes one of them."""
     _write(worker)
-    if not worker.keys:
+    rows = worker.model.main.rows.rows
+    if not rows:
         return
-    key = worker.keys.pop(worker.chance.randrange(len(worker.keys)))
-    done = worker.said_of(lambda: worker.table.delete(f"k = '{key}'"), at_risk=[key])
-    if done is not None:
-        worker.gone.append(key)
+    key = worker.chance.choice(rows)["k"]
+    if worker.do(verbs.delete_rows(f"k = '{key}'", lambda row: row["k"] == key), at_risk=[key]) is not None:
         worker.said["deleted"] += 1
-    elif key not in worker.unsure:
-        worker.keys.append(key)
 
 
 def _clean(worker: Worker) -> None:

@@ -60,7 +60,7 @@ def test_a_complete_table_is_cleaned(subject: str) -> None:
     dead = {"p=a/bucket-0/data-dead-0.parquet", "bucket-0/data-dead-0.parquet", "manifest/manifest-dead-0"}
     for path in dead:
         world.inner.overwrite(f"{world.root}/{path}", b"dead")
-    if world.handle().schema.partition_keys:
+    if world.handle.schema.partition_keys:
         dead -= {"bucket-0/data-dead-0.parquet"}
     else:
         dead -= {"p=a/bucket-0/data-dead-0.parquet"}

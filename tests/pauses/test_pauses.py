@@ -86,6 +86,8 @@ def test_a_clean_up_paused_anywhere_leaves_what_a_writer_commits_meanwhile(old: 
         world.inner.load(files)
         world.now_ms = now_ms
         faulty = FaultyStorage(world.inner)
+        cleaner = world.beside(faulty)
+        table = cleaner.handle
 
         def write(_verb: str, _path: str) -> None:
             faulty.act = faulty.fail_at = None
@@ -93,7 +95,7 @@ def test_a_clean_up_paused_anywhere_leaves_what_a_writer_commits_meanwhile(old: 
             world.table().write(rows_of({11: 11}), commit_user="meanwhile")
 
         faulty.arm(fail_at, act=write)
-        world.beside(faulty).run(RemoveOrphanFiles(older_than=now_ms), "clean-up")
+        cleaner.run(RemoveOrphanFiles(older_than=now_ms), "clean-up", table=table)
         return faulty
 
     for number in range(len(clean(None).calls))[::5]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,10 +15,11 @@ from paimon_engine.actions.restore import list_quarantines
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.reach.clean_up_plan import FENCE_USER
 from paimon_engine.table.state.handle import TableHandle
+from tests.support.world.model import Rows
 from tests.support.world.reach import unreached
 from tests.support.world.world import HOUR_MS, World
 
-Rows = tuple[Any, ...]
+Sorted = tuple[Any, ...]
 """Rows in order, as a value."""
 _FRESH_ID = re.compile(r"[0-9a-f]{8}-0000-4000-8000-000000000000")
 
@@ -52,6 +54,17 @@ def clean(world: World) -> None:
     assert_nothing_left(world.handle)
 
 
+def assert_kept(found: Rows, known: Rows, key: str, *, unsure: Collection[Any]) -> None:
+    """Each row that was acknowledged is there once, and no other, apart from keys of which nobody is sure."""
+    names = known.kind.schema.names
+    times = Counter(row[key] for row in found.rows)
+    twice = [value for value, count in times.items() if count > 1]
+    assert not twice, f"there twice: {twice[:5]}"
+    acknowledged, there = (rows.without(lambda row: row[key] in unsure).counted(names) for rows in (known, found))
+    assert not acknowledged - there, f"lost: {[*(acknowledged - there)][:5]}"
+    assert not there - acknowledged, f"deleted, or of nobody: {[*(there - acknowledged)][:5]}"
+
+
 def commits_of(table: Table, user: str = "job") -> Counter[tuple[str, str, int]]:
     """How often each of the user's commits is there."""
     found = table.snapshots().to_pylist()
@@ -59,7 +72,7 @@ def commits_of(table: Table, user: str = "job") -> Counter[tuple[str, str, int]]
     return Counter(name for name in names if name[0] == user)
 
 
-def rows(table: Table, **at: Any) -> Rows:
+def rows(table: Table, **at: Any) -> Sorted:
     """All that the table has then, in order."""
     found = table.to_arrow(columns=["p", "k", "v"], **at).to_pylist()
     return tuple(sorted(tuple(row.values()) for row in found))
@@ -69,7 +82,7 @@ def rows(table: Table, **at: Any) -> Rows:
 class State:
     """All that a user sees of a table, without names and times that differ from run to run."""
 
-    rows: dict[str, Rows]
+    rows: dict[str, Sorted]
     snapshots: dict[str, tuple[str, ...]]
     commits: dict[tuple[str, str, int], int]
     tags: dict[str, dict[str, int]]

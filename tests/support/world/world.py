@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -111,9 +112,12 @@ class Place:
             options={**QUICK, **options},
         )
 
-    def run(self, spec: Action, user: str | None = "job", branch: str = MAIN) -> Any:
-        """Carries out an action as a job does."""
-        return ACTIONS[name_of(spec)].run(Context(self.on(branch), self.executor, user, None), spec)
+    def run(
+        self, spec: Action, user: str | None = "job", branch: str = MAIN, *, table: TableHandle | None = None
+    ) -> Any:
+        """Carries out an action as a job does; on a table that was opened earlier, if it is given."""
+        handle = self.on(branch) if table is None else table
+        return ACTIONS[name_of(spec)].run(Context(handle, self.executor, user, None), spec)
 
 
 class World(Place):
@@ -134,7 +138,7 @@ class Real(Place):
     """The table at an address, by the machine's clock and with ids that nobody else has; `options` are the store's."""
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
-        super().__init__(storage_for(root, options or {}), root=root)
+        super().__init__(storage_for(root, options or {}), root=root, threads=os.cpu_count() or 1)
         self.config = EnvConfig(root, options or {})
         self.clock = now_ms
 
