@@ -17,7 +17,6 @@ from paimon_engine.actions.branches import (
     create_branch,
     delete_branch,
     fast_forward,
-    rename_branch,
 )
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError, UnsupportedError
@@ -32,19 +31,19 @@ from tests.support.world.made_up import History
 
 
 def create(history: History, name: str, **fields: Any) -> BranchResult:
-    return create_branch(Context(history.handle), CreateBranch(name, **fields))
+    return history.run(CreateBranch(name, **fields))
 
 
 def delete(history: History, name: str, **fields: Any) -> BranchResult:
-    return delete_branch(Context(history.handle, history.executor), DeleteBranch(name, **fields))
+    return history.run(DeleteBranch(name, **fields))
 
 
 def rename(history: History, name: str, to: str) -> BranchResult:
-    return rename_branch(Context(history.handle), RenameBranch(name, to))
+    return history.run(RenameBranch(name, to))
 
 
 def forward(history: History, name: str, **fields: Any) -> BranchResult:
-    return fast_forward(Context(history.handle, history.executor), FastForward(name, **fields))
+    return history.run(FastForward(name, **fields))
 
 
 def tagged(storage: Any = None) -> History:

@@ -16,8 +16,6 @@ from paimon_engine.actions.consumers import (
     ExpireConsumers,
     ResetConsumer,
     clear_consumers,
-    expire_consumers,
-    reset_consumer,
 )
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.table.check.table_check import Depth, check_table
@@ -27,7 +25,7 @@ from tests.support.world.made_up import History
 
 
 def reset(history: History, name: str, next_snapshot: int | None = None) -> str:
-    return reset_consumer(Context(history.handle), ResetConsumer(name, next_snapshot)).status
+    return history.run(ResetConsumer(name, next_snapshot)).status
 
 
 def several() -> History:
@@ -81,7 +79,7 @@ def test_bad_names_are_refused(name: str):
 def test_consumers_are_forgotten_by_name(spec: ClearConsumers, left: list[str]):
     history = several()
 
-    result = clear_consumers(Context(history.handle), spec)
+    result = history.run(spec)
 
     assert sorted(consumers(history.handle)) == left
     if spec.dry_run:
@@ -99,9 +97,9 @@ def test_consumers_are_forgotten_by_age():
     # The clock of the history is in 1970, that of the store is now.
     history.now_ms = moved + 3_600_000
 
-    assert expire_consumers(Context(history.handle), ExpireConsumers()).status == "noop"
-    assert expire_consumers(Context(history.handle), ExpireConsumers(older_than=moved)).status == "noop"
-    result = expire_consumers(Context(history.handle), ExpireConsumers(older_than=history.now_ms))
+    assert history.run(ExpireConsumers()).status == "noop"
+    assert history.run(ExpireConsumers(older_than=moved)).status == "noop"
+    result = history.run(ExpireConsumers(older_than=history.now_ms))
     assert result.removed == ("etl-1", "etl-2", "report")
 
 
@@ -111,9 +109,9 @@ def test_the_table_says_how_old_a_consumer_may_be():
     moved = history.storage.stat(history.handle.paths.consumer("old")).modified_ms
 
     history.now_ms = moved + 3_600_000
-    assert expire_consumers(Context(history.handle), ExpireConsumers()).status == "noop"
+    assert history.run(ExpireConsumers()).status == "noop"
     history.now_ms += 1
-    assert expire_consumers(Context(history.handle), ExpireConsumers()).removed == ("old",)
+    assert history.run(ExpireConsumers()).removed == ("old",)
 
 
 @pytest.mark.parametrize("stored", [b"", b"{", b"[]", b"{}", b'{"nextSnapshot": "soon"}', b'{"nextSnapshot": -1}'])
@@ -127,7 +125,7 @@ def test_a_broken_consumer_stops_expiry_and_the_message_says_what_to_do(stored: 
     (problem,) = check_table(history.handle, depth=Depth.METADATA)
     assert path in problem.what
 
-    clear_consumers(Context(history.handle), ClearConsumers("broken"))
+    history.run(ClearConsumers("broken"))
     assert check_table(history.handle, depth=Depth.METADATA) == []
 
 

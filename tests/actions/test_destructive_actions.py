@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.action import Context
-from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
-from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_changelogs
-from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
-from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
-from paimon_engine.actions.rollback import Rollback, rollback
-from paimon_engine.actions.tags import DeleteTag, delete_tag
+from paimon_engine.actions.branches import DeleteBranch, FastForward
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots
+from paimon_engine.actions.expire_tags import ExpireTags
+from paimon_engine.actions.rollback import Rollback
+from paimon_engine.actions.tags import DeleteTag
 from paimon_engine.errors import CorruptTableError, StorageError
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.changelogs import changelog_ids
@@ -35,20 +34,18 @@ class Deed:
 
 DEEDS = {
     "expire_snapshots": Deed(
-        lambda h, dry: expire_snapshots(Context(h.handle, h.executor), ExpireSnapshots(retain_max=1, dry_run=dry)),
+        lambda h, dry: h.run(ExpireSnapshots(retain_max=1, dry_run=dry)),
         "late",
     ),
     "expire_changelogs": Deed(
-        lambda h, dry: expire_changelogs(Context(h.handle, h.executor), ExpireChangelogs(delete_all=True, dry_run=dry)),
+        lambda h, dry: h.run(ExpireChangelogs(delete_all=True, dry_run=dry)),
         "zero",
     ),
-    "delete_tag": Deed(lambda h, dry: delete_tag(Context(h.handle, h.executor), DeleteTag("mid", dry_run=dry)), "two"),
-    "expire_tags": Deed(
-        lambda h, dry: expire_tags(Context(h.handle, h.executor), ExpireTags(h.long_after(), dry_run=dry)), "two"
-    ),
-    "rollback": Deed(lambda h, dry: rollback(Context(h.handle, h.executor), Rollback(tag="mid", dry_run=dry)), "last"),
-    "delete_branch": Deed(lambda h, dry: delete_branch(Context(h.handle, h.executor), DeleteBranch("dev", dry)), "dev"),
-    "fast_forward": Deed(lambda h, dry: fast_forward(Context(h.handle, h.executor), FastForward("dev", dry)), "last"),
+    "delete_tag": Deed(lambda h, dry: h.run(DeleteTag("mid", dry_run=dry)), "two"),
+    "expire_tags": Deed(lambda h, dry: h.run(ExpireTags(h.long_after(), dry_run=dry)), "two"),
+    "rollback": Deed(lambda h, dry: h.run(Rollback(tag="mid", dry_run=dry)), "last"),
+    "delete_branch": Deed(lambda h, dry: h.run(DeleteBranch("dev", dry)), "dev"),
+    "fast_forward": Deed(lambda h, dry: h.run(FastForward("dev", dry)), "last"),
 }
 OPTIONS = {"changelog.num-retained.min": "6", "snapshot.num-retained.min": "1", "changelog-producer": "input"}
 

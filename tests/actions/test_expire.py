@@ -9,7 +9,7 @@ import pytest
 
 from paimon_engine.action import Context
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
-from paimon_engine.actions.tags import DeleteTag, delete_tag
+from paimon_engine.actions.tags import DeleteTag
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, StorageError
 from paimon_engine.executor import LocalExecutor
@@ -417,10 +417,7 @@ def test_a_tag_deleted_meanwhile_costs_files_but_breaks_nothing() -> None:
     history = History(storage=storage).write("a")
     history.tag("short")
     history.compact("b").write("c")
-    executor = LocalExecutor(1, env=history.handle.env)
-    storage.once(
-        "delete", "snapshot/snapshot-1", lambda: delete_tag(Context(history.handle, executor), DeleteTag("short"))
-    )
+    storage.once("delete", "snapshot/snapshot-1", lambda: history.run(DeleteTag("short")))
 
     history.expire(retain_max=1)
 
@@ -476,13 +473,13 @@ def test_many_manifests_are_read_as_tasks() -> None:
         history.write()
     history.tag("all")
     history.compact("c").write("d")
-    executor = PicklingExecutor(2, env=history.handle.env)
+    history.executor = executor = PicklingExecutor(2, env=history.handle.env)
 
-    expire_snapshots(Context(history.handle, executor), ExpireSnapshots(retain_max=1))
+    history.run(ExpireSnapshots(retain_max=1))
 
     assert executor.sent > 1
     history.assert_exact()
-    delete_tag(Context(history.handle, executor), DeleteTag("all"))
+    history.run(DeleteTag("all"))
     assert history.names() == {"c", "d"}
     history.assert_exact()
 

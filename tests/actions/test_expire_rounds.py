@@ -15,9 +15,9 @@ import pytest
 from paimon_engine.action import Context
 from paimon_engine.actions import expire_changelogs as expire_changelogs_module
 from paimon_engine.actions import expire_snapshots as expire_snapshots_module
-from paimon_engine.actions.consumers import ResetConsumer, reset_consumer
+from paimon_engine.actions.consumers import ResetConsumer
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
-from paimon_engine.actions.restore import Restore, restore
+from paimon_engine.actions.restore import Restore
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
 from paimon_engine.errors import InvalidArgumentError, StorageError
 from paimon_engine.progress import Progress
@@ -111,7 +111,7 @@ def test_limits_that_let_nothing_expire_are_refused(fields: dict[str, Any]) -> N
 @pytest.mark.usefixtures("small_rounds")
 def test_what_a_consumer_still_reads_remains() -> None:
     history = of_length(12)
-    reset_consumer(Context(history.handle), ResetConsumer("slow", 6))
+    history.run(ResetConsumer("slow", 6))
 
     done = history.expire(retain_max=1)
 
@@ -198,10 +198,10 @@ def killed(history: History, **fields: Any) -> Iterator[History]:
 @pytest.mark.usefixtures("small_rounds")
 def test_a_kill_between_or_inside_rounds_loses_nothing_and_the_next_run_finishes() -> None:
     history = History(KEEP_ONE).write("a").write("b").compact("c").write("d").compact("e")
-    # Deleted files are restored, first in the middle of what expires, then in what stays.
-    rollback_to_as_latest(Context(history.handle, commit_user="once"), RollbackToAsLatest(snapshot=2))
+    # Files that have gone come back, first in the middle of what expires, then in what stays.
+    history.run(RollbackToAsLatest(snapshot=2), "once")
     history.compact("f").write("g").overwrite("h")
-    rollback_to_as_latest(Context(history.handle, commit_user="twice"), RollbackToAsLatest(snapshot=4))
+    history.run(RollbackToAsLatest(snapshot=4), "twice")
 
     for found in killed(history, retain_max=1):
         assert check_table(found.handle, footers=False) == []
@@ -219,7 +219,7 @@ def test_what_several_rounds_moved_aside_is_restored_in_the_reported_order() -> 
 
     done = history.expire(retain_max=1, quarantine=True)
     for name in done.quarantines:
-        assert restore(Context(history.handle, history.executor), Restore(quarantine=name)).status == "restored"
+        assert history.run(Restore(quarantine=name)).status == "restored"
 
     assert len(done.quarantines) == done.rounds == 3
     assert done.quarantine == done.quarantines[0]

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_engine.action import Context
 from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult, create_due_tags
-from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expire_tags
+from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError
 from paimon_engine.executor import LocalExecutor
@@ -26,11 +26,11 @@ DAILY = {"tag.automatic-creation": "process-time", "sink.process-time-zone": "UT
 
 
 def expire(history: History, **fields: Any) -> ExpireTagsResult:
-    return expire_tags(Context(history.handle, history.executor), ExpireTags(**fields))
+    return history.run(ExpireTags(**fields))
 
 
 def due(history: History, **fields: Any) -> DueTagsResult:
-    return create_due_tags(Context(history.handle, history.executor), CreateDueTags(**fields))
+    return history.run(CreateDueTags(**fields))
 
 
 def only_in_its_tag(options: dict[str, str] | None = None, storage: Any = None) -> History:

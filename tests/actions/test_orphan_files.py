@@ -16,13 +16,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog
-from paimon_engine.action import Context
 from paimon_engine.actions.remove_orphan_files import (
     RemoveOrphanFiles,
     RemoveOrphanFilesResult,
-    remove_orphan_files,
 )
-from paimon_engine.actions.restore import Restore, restore
+from paimon_engine.actions.restore import Restore
 from paimon_engine.errors import InvalidArgumentError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
@@ -73,7 +71,7 @@ def history() -> History:
 
 def remove(history: History, *, age_ms: int = 0, **fields: Any) -> RemoveOrphanFilesResult:
     spec = RemoveOrphanFiles(older_than=history.now_ms - age_ms, **fields)
-    return remove_orphan_files(Context(history.handle, history.executor), spec)
+    return history.run(spec)
 
 
 def litter(history: History) -> set[str]:
@@ -169,16 +167,16 @@ def test_files_that_a_running_writer_has_not_committed_yet_stay(history: History
     written = history.file("in-flight")
     history.now_ms += DAY_MS
 
-    assert remove_orphan_files(Context(history.handle, history.executor), RemoveOrphanFiles()).deleted == ()
+    assert history.run(RemoveOrphanFiles()).deleted == ()
 
     assert storage.exists(history.path(written.name))
     history.now_ms += 1
     # Newer than the newest commit: that commit may be not visible.
-    stopped = remove_orphan_files(Context(history.handle, history.executor), RemoveOrphanFiles())
+    stopped = history.run(RemoveOrphanFiles())
     assert stopped.status == "stopped"
     assert "newer than snapshot 3" in stopped.stopped[0]
     history.write("next")
-    gone = remove_orphan_files(Context(history.handle, history.executor), RemoveOrphanFiles()).deleted
+    gone = history.run(RemoveOrphanFiles()).deleted
     assert {file.path for file in gone} == {history.path(name) for name in (written.name, *written.extra_files)}
 
 
@@ -332,12 +330,12 @@ def test_a_quarantine_can_be_undone(history: History) -> None:
     assert not dead & everything(history)
     assert remove(history).status == "noop"
     assert aside.quarantine is not None
-    back = restore(Context(history.handle, history.executor), Restore(quarantine=aside.quarantine))
+    back = history.run(Restore(quarantine=aside.quarantine))
     assert back.status == "restored"
     assert after_clean_up(history, before) == before
     assert history.storage.read(history.path("data-dead-0.orc")) == b"dead"
     with pytest.raises(InvalidArgumentError, match="no quarantine"):
-        restore(Context(history.handle, history.executor), Restore(quarantine=aside.quarantine))
+        history.run(Restore(quarantine=aside.quarantine))
 
 
 def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History) -> None:
@@ -351,7 +349,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
     half = f"{ROOT}/quarantine/{aside.quarantine}/{dead[0].removeprefix(ROOT + '/')}"
     storage.overwrite(half, b"de")  # and this one was not yet whole
 
-    back = restore(Context(history.handle, history.executor), Restore(quarantine=str(aside.quarantine)))
+    back = history.run(Restore(quarantine=str(aside.quarantine)))
 
     assert back.status == "restored"
     assert after_clean_up(history, before) == before
@@ -378,7 +376,7 @@ def test_files_that_are_also_in_a_quarantine_are_named_with_a_remedy(history: Hi
 @pytest.mark.parametrize("name", ["", "..", "../tag", "a/b"])
 def test_a_quarantine_is_named_by_its_directory_alone(history: History, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="is not a quarantine's name"):
-        restore(Context(history.handle, history.executor), Restore(quarantine=name))
+        history.run(Restore(quarantine=name))
 
 
 # ── beside others ───────────────────────────────────────────────────────────────────────────────

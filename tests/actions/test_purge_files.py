@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog
-from paimon_engine.action import Context
-from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult, purge_files
-from paimon_engine.actions.restore import Restore, restore
+from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult
+from paimon_engine.actions.restore import Restore
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.check.table_check import check_table
@@ -33,7 +32,7 @@ def history() -> History:
 
 
 def purge(history: History, user: str | None = None, **fields: object) -> PurgeFilesResult:
-    return purge_files(Context(history.handle, history.executor, commit_user=user), PurgeFiles(**fields))  # type: ignore[arg-type]
+    return history.run(PurgeFiles(**fields), user)  # type: ignore[arg-type]
 
 
 def test_an_empty_table_is_all_that_is_left(history: History) -> None:
@@ -91,7 +90,7 @@ def test_a_purge_is_restored_from_its_quarantine(history: History) -> None:
 
     done = purge(history, quarantine=True)
     assert done.quarantine is not None
-    back = restore(Context(history.handle, history.executor), Restore(quarantine=done.quarantine))
+    back = history.run(Restore(quarantine=done.quarantine))
 
     assert (back.status, back.tags, back.branches) == ("restored", ("keep",), ("dev",))
     assert before.keys() <= everything(history).keys()

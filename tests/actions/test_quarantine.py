@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.action import Context
-from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
-from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
-from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
-from paimon_engine.actions.purge_files import PurgeFiles, purge_files
+from paimon_engine.actions.branches import DeleteBranch, FastForward
+from paimon_engine.actions.create_due_tags import CreateDueTags
+from paimon_engine.actions.expire_tags import ExpireTags
+from paimon_engine.actions.purge_files import PurgeFiles
 from paimon_engine.actions.restore import (
     EmptyQuarantine,
     Restore,
     RestoreResult,
-    empty_quarantine,
     list_quarantines,
-    restore,
 )
 from paimon_engine.errors import ConflictError, InvalidArgumentError, StorageError, UnsupportedError
 from paimon_engine.executor import LocalExecutor
@@ -36,7 +33,7 @@ from tests.support.world.made_up import ROOT, History, everything
 
 def bring_back(history: History, quarantine: str | None, **fields: Any) -> RestoreResult:
     assert quarantine is not None
-    return restore(Context(history.handle, history.executor), Restore(quarantine=quarantine, **fields))
+    return history.run(Restore(quarantine=quarantine, **fields))
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ def _delete_tag(history: History) -> Any:
 def _expire_tags(history: History) -> Any:
     history.expire(retain_max=1)
     spec = ExpireTags(older_than=history.long_after(), quarantine=True)
-    return expire_tags(Context(history.handle, history.executor), spec)
+    return history.run(spec)
 
 
 def _rollback(history: History) -> Any:
@@ -70,7 +67,7 @@ def _rollback(history: History) -> Any:
 
 
 def _delete_branch(history: History) -> Any:
-    return delete_branch(Context(history.handle, history.executor), DeleteBranch("dev", quarantine=True))
+    return history.run(DeleteBranch("dev", quarantine=True))
 
 
 @pytest.mark.parametrize("action", [_expire, _delete_tag, _expire_tags, _rollback, _delete_branch])
@@ -169,7 +166,7 @@ def test_a_version_whose_files_are_not_visible_is_restored_once_they_are() -> No
 
 def test_what_main_was_before_a_fast_forward_is_restored_as_tags(history: History) -> None:
     spec = FastForward("dev", quarantine=True)
-    done = fast_forward(Context(history.handle, history.executor), spec)
+    done = history.run(spec)
 
     back = bring_back(history, done.quarantine, as_tags=True)
 
@@ -182,7 +179,7 @@ def test_a_fast_forward_that_replaces_schemas_moves_nothing_aside(history: Histo
     history.storage.overwrite(history.handle.paths.schema(1), other.replace(b'"id" : 0', b'"id" : 1', 1))
 
     with pytest.raises(UnsupportedError, match="schemas take the place"):
-        fast_forward(Context(history.handle, history.executor), FastForward("dev", quarantine=True))
+        history.run(FastForward("dev", quarantine=True))
 
 
 def test_a_quarantine_can_be_emptied_by_name_and_by_age(history: History) -> None:
@@ -190,14 +187,14 @@ def test_a_quarantine_can_be_emptied_by_name_and_by_age(history: History) -> Non
     history.now_ms += 31 * DAY_MS
     second = history.expire(retain_max=1, quarantine=True)
 
-    planned = empty_quarantine(Context(history.handle), EmptyQuarantine(dry_run=True))
-    by_age = empty_quarantine(Context(history.handle), EmptyQuarantine())
+    planned = history.run(EmptyQuarantine(dry_run=True))
+    by_age = history.run(EmptyQuarantine())
 
     assert [item["quarantine"] for item in planned.quarantines] == [first.quarantine]
     assert (by_age.status, by_age.files_deleted) == ("deleted", first.files_deleted)
     with pytest.raises(InvalidArgumentError, match="no quarantine"):
         bring_back(history, first.quarantine)
-    assert empty_quarantine(Context(history.handle), EmptyQuarantine(second.quarantine)).status == "deleted"
+    assert history.run(EmptyQuarantine(second.quarantine)).status == "deleted"
     assert not [path for path in everything(history) if "/quarantine/" in path]
 
 
@@ -240,7 +237,7 @@ def test_the_next_run_finishes_what_was_interrupted(left: int, quarantine: bool)
 
 
 def _purge(history: History) -> Any:
-    return purge_files(Context(history.handle, history.executor, commit_user="me"), PurgeFiles())
+    return history.run(PurgeFiles(), "me")
 
 
 def _roll_back(history: History) -> Any:
@@ -248,7 +245,7 @@ def _roll_back(history: History) -> Any:
 
 
 def _delete(history: History) -> Any:
-    return delete_branch(Context(history.handle, history.executor), DeleteBranch("dev"))
+    return history.run(DeleteBranch("dev"))
 
 
 def _untag(history: History) -> Any:
@@ -315,11 +312,11 @@ def test_a_batch_tag_that_moves_leaves_what_it_kept_in_a_quarantine() -> None:
         "snapshot.num-retained.min": "1",
     }
     history = History(options).write("a")
-    create_due_tags(Context(history.handle, history.executor), CreateDueTags())
+    history.run(CreateDueTags())
     history.overwrite("b").expire(retain_max=1)
 
-    planned = create_due_tags(Context(history.handle, history.executor), CreateDueTags(dry_run=True))
-    done = create_due_tags(Context(history.handle, history.executor), CreateDueTags(quarantine=True))
+    planned = history.run(CreateDueTags(dry_run=True))
+    done = history.run(CreateDueTags(quarantine=True))
 
     assert planned.deleted == done.deleted != ()
     assert not history.storage.exists(history.path("a.orc"))

@@ -26,7 +26,7 @@ from tests.support.world.made_up import History
 
 
 def restore(history: History, user: str = "user", **fields: Any) -> RollbackToAsLatestResult:
-    return rollback_to_as_latest(Context(history.handle, commit_user=user), RollbackToAsLatest(**fields))
+    return history.run(RollbackToAsLatest(**fields), user)
 
 
 def live(history: History) -> set[str]:

@@ -16,13 +16,12 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.action import Context
-from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
-from paimon_engine.actions.consumers import ClearConsumers, ResetConsumer, clear_consumers, reset_consumer
-from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
-from paimon_engine.actions.purge_files import PurgeFiles, purge_files
-from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
-from paimon_engine.actions.restore import EmptyQuarantine, Restore, empty_quarantine, list_quarantines, restore
+from paimon_engine.actions.branches import DeleteBranch, FastForward
+from paimon_engine.actions.consumers import ClearConsumers, ResetConsumer
+from paimon_engine.actions.expire_tags import ExpireTags
+from paimon_engine.actions.purge_files import PurgeFiles
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
+from paimon_engine.actions.restore import EmptyQuarantine, Restore, list_quarantines
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, StorageError
 from paimon_engine.storage import LocalStorage, MemoryStorage
 from paimon_engine.table.check.table_check import check_table
@@ -47,7 +46,7 @@ def begin() -> History:
     history.tag("fork", 1)
     history.branch("dev", "fork")
     history.write("on-dev", branch="dev").compact("c").write("d").overwrite("e")
-    reset_consumer(Context(history.handle), ResetConsumer("reader", 5))
+    history.run(ResetConsumer("reader", 5))
     history.file("orphan")
     return history
 
@@ -78,10 +77,7 @@ def stored(history: History) -> State:
 
 def _orphans(history: History) -> Any:
     history.now_ms = LATE_MS
-    return remove_orphan_files(
-        Context(history.handle, history.executor),
-        RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0, **ALONE),
-    )
+    return history.run(RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0, **ALONE))
 
 
 def _expire(history: History) -> Any:
@@ -93,7 +89,7 @@ def _delete_tag(history: History) -> Any:
 
 
 def _expire_tags(history: History) -> Any:
-    return expire_tags(Context(history.handle, history.executor), ExpireTags(older_than=history.now_ms, **ALONE))
+    return history.run(ExpireTags(older_than=history.now_ms, **ALONE))
 
 
 def _rollback(history: History) -> Any:
@@ -101,19 +97,19 @@ def _rollback(history: History) -> Any:
 
 
 def _delete_branch(history: History) -> Any:
-    return delete_branch(Context(history.handle, history.executor), DeleteBranch("dev", **ALONE))
+    return history.run(DeleteBranch("dev", **ALONE))
 
 
 def _fast_forward(history: History) -> Any:
-    return fast_forward(Context(history.handle, history.executor), FastForward("dev", **ALONE))
+    return history.run(FastForward("dev", **ALONE))
 
 
 def _purge(history: History) -> Any:
-    return purge_files(Context(history.handle, history.executor, commit_user="me"), PurgeFiles(**ALONE))
+    return history.run(PurgeFiles(**ALONE), "me")
 
 
 def _clear_consumers(history: History) -> Any:
-    return clear_consumers(Context(history.handle), ClearConsumers(quarantine=True))
+    return history.run(ClearConsumers(quarantine=True))
 
 
 ACTIONS = (
@@ -153,7 +149,7 @@ def kills(begun: History, act: Callable[[History], Any], *, some: bool = False) 
 def prepared(act: Callable[[History], Any]) -> History:
     history = begin()
     if act in (_delete_tag, _expire_tags, _fast_forward):
-        reset_consumer(Context(history.handle), ResetConsumer("reader", 5))
+        history.run(ResetConsumer("reader", 5))
         history.expire(retain_max=1)
     return history
 
@@ -191,14 +187,11 @@ def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) 
     assert_listed(history)
     promised = {f"{ROOT}/{name}" for held in lists(history) for name in held["files"]}
     kept = {path: data for path, data in before.items() if path in promised or "/orphan.orc" not in path}
-    cleaned = remove_orphan_files(
-        Context(history.handle, history.executor),
-        RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0),
-    )
+    cleaned = history.run(RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0))
     assert cleaned.stopped == ()
     assert lost(history, kept) == set()
     for name in assert_listed(history):
-        back = restore(Context(history.handle, history.executor), Restore(quarantine=name, as_tags=as_tags))
+        back = history.run(Restore(quarantine=name, as_tags=as_tags))
         assert (back.status, back.stopped) == ("restored", ())
     assert assert_listed(history) == []
     assert check_table(history.handle, footers=False) == []
@@ -208,28 +201,22 @@ def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) 
 
 def assert_all_can_be_emptied(history: History) -> None:
     names = assert_listed(history)
-    planned = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS + 1, dry_run=True))
+    planned = history.run(EmptyQuarantine(older_than=LATE_MS + 1, dry_run=True))
     assert {item["quarantine"] for item in planned.quarantines} == set(names)
     for name in names[:1]:
-        assert empty_quarantine(Context(history.handle), EmptyQuarantine(name)).status == "deleted"
-    emptied = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS + 1))
+        assert history.run(EmptyQuarantine(name)).status == "deleted"
+    emptied = history.run(EmptyQuarantine(older_than=LATE_MS + 1))
     assert (emptied.stopped, assert_listed(history)) == ((), [])
     assert not [path for path in stored(history) if "/quarantine/" in path]
 
 
 def assert_upkeep_works(history: History) -> None:
-    """Other verbs do their work, say nothing of what was interrupted, and leave what is needed and nothing else."""
-    clear_consumers(Context(history.handle), ClearConsumers())
+    """Other verbs do their work, say nothing of what was cut short, and leave what is needed and nothing else."""
+    history.run(ClearConsumers())
     assert history.expire(retain_max=3).stopped == ()
-    assert expire_tags(Context(history.handle, history.executor), ExpireTags()).stopped == ()
+    assert history.run(ExpireTags()).stopped == ()
     history.write("after")
-    assert (
-        remove_orphan_files(
-            Context(history.handle, history.executor),
-            RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0),
-        ).stopped
-        == ()
-    )
+    assert history.run(RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0)).stopped == ()
     history.assert_exact()
     assert not list(history.storage.walk(f"{ROOT}/deletion"))
 
@@ -248,7 +235,7 @@ def test_a_kill_while_files_are_moved_aside_loses_nothing_and_blocks_nothing(act
         emptied = later(history)
         assert_all_can_be_emptied(emptied)
         if act is _delete_branch and branches(emptied.handle):
-            delete_branch(Context(emptied.handle, emptied.executor), DeleteBranch("dev"))
+            emptied.run(DeleteBranch("dev"))
         assert_upkeep_works(emptied)
 
 
@@ -265,18 +252,18 @@ def test_a_kill_while_a_quarantine_is_emptied_leaves_one_that_can_be_emptied() -
     name, other = aside(begun), begun.delete_tag("old", **ALONE).quarantine
     live = {path: data for path, data in stored(begun).items() if f"/quarantine/{name}/" not in path}
 
-    for history in kills(begun, lambda history: empty_quarantine(Context(history.handle), EmptyQuarantine(name))):
+    for history in kills(begun, lambda history: history.run(EmptyQuarantine(name))):
         assert live.items() <= stored(history).items()
         emptied = later(history)
         assert_all_can_be_emptied(emptied)
         assert_upkeep_works(emptied)
         # The other one does not depend on this one.
-        back = restore(Context(history.handle, history.executor), Restore(quarantine=other, as_tags=True))
+        back = history.run(Restore(quarantine=other, as_tags=True))
         assert back.status == "restored"
         # What is left of this one is either restored, or the result says why not.
         if name in assert_listed(history):
             try:
-                done = restore(Context(history.handle, history.executor), Restore(quarantine=name))
+                done = history.run(Restore(quarantine=name))
             except ConflictError as error:
                 assert "lacks" in str(error) or "cannot be read any more" in str(error)
             else:
@@ -291,7 +278,7 @@ def test_a_kill_while_a_quarantine_is_brought_back_loses_nothing_and_can_be_repe
     name = aside(begun)
 
     def bring_back(history: History) -> Any:
-        return restore(Context(history.handle, history.executor), Restore(quarantine=name, parallelism=1))
+        return history.run(Restore(quarantine=name, parallelism=1))
 
     for history in kills(begun, bring_back, some=True):
         assert lost(history, before) == set()
@@ -300,7 +287,7 @@ def test_a_kill_while_a_quarantine_is_brought_back_loses_nothing_and_can_be_repe
         # Until then the deletion might still be running.
         history.now_ms += DAY_MS
         if name in assert_listed(history):
-            assert restore(Context(history.handle, history.executor), Restore(quarantine=name)).status == "restored"
+            assert history.run(Restore(quarantine=name)).status == "restored"
         assert before.items() <= stored(history).items()
         assert_upkeep_works(later(history))
 
@@ -314,7 +301,7 @@ def test_an_incomplete_original_prevents_no_restore(kind: str) -> None:
         data = history.storage.read(path)
         history.storage.overwrite(path.replace(f"/quarantine/{name}", ""), data[: len(data) // 2])
 
-    assert restore(Context(history.handle, history.executor), Restore(quarantine=name)).status == "restored"
+    assert history.run(Restore(quarantine=name)).status == "restored"
     assert before.items() <= stored(history).items()
 
 
@@ -334,8 +321,8 @@ def test_a_quarantine_without_a_list_is_reported_and_restored() -> None:
     inside = {path for path in stored(history) if "/quarantine/" in path}
 
     (told,) = list_quarantines(history.handle)
-    planned = restore(Context(history.handle, history.executor), Restore(quarantine=name, dry_run=True))
-    back = restore(Context(history.handle, history.executor), Restore(quarantine=name))
+    planned = history.run(Restore(quarantine=name, dry_run=True))
+    back = history.run(Restore(quarantine=name))
 
     assert (told["state"], told["action"], told["files"]) == ("without_list", None, len(inside))
     assert (planned.status, back.status, back.files) == ("dry_run", "restored", len(inside))
@@ -353,7 +340,7 @@ def test_a_file_that_is_there_with_another_size_is_never_replaced() -> None:
     place = moved.replace(f"/quarantine/{name}", "")
     history.storage.overwrite(place, b"the whole file")
 
-    back = restore(Context(history.handle, history.executor), Restore(quarantine=name))
+    back = history.run(Restore(quarantine=name))
 
     assert back.status == "stopped"
     assert place in back.stopped[0]
@@ -369,13 +356,11 @@ def test_an_unreadable_list_blocks_no_other_quarantine() -> None:
 
     states = {item["quarantine"]: item["state"] for item in list_quarantines(history.handle)}
     with pytest.raises(CorruptTableError, match="no JSON"):
-        restore(Context(history.handle, history.executor), Restore(quarantine=name))
-    assert (
-        restore(Context(history.handle, history.executor), Restore(quarantine=other, as_tags=True)).status == "restored"
-    )
+        history.run(Restore(quarantine=name))
+    assert history.run(Restore(quarantine=other, as_tags=True)).status == "restored"
     history.now_ms = LATE_MS
-    by_age = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS))
-    by_name = empty_quarantine(Context(history.handle), EmptyQuarantine(name))
+    by_age = history.run(EmptyQuarantine(older_than=LATE_MS))
+    by_name = history.run(EmptyQuarantine(name))
 
     assert states == {name: "unreadable_list", other: "complete"}
     assert (by_age.status, by_age.files_deleted) == ("noop", 0)
@@ -388,8 +373,8 @@ def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
     name = without_list(history)
 
     for act in (
-        lambda: restore(Context(history.handle, history.executor), Restore(quarantine="nosuch")),
-        lambda: empty_quarantine(Context(history.handle), EmptyQuarantine("nosuch")),
+        lambda: history.run(Restore(quarantine="nosuch")),
+        lambda: history.run(EmptyQuarantine("nosuch")),
     ):
         with pytest.raises(InvalidArgumentError, match=f"no quarantine 'nosuch' in .*; there are: {name}"):
             act()
@@ -403,17 +388,14 @@ def test_an_orphan_clean_up_brings_files_to_the_quarantine_that_waits_for_them()
     history = later(history)
     (told,) = list_quarantines(history.handle)
 
-    done = remove_orphan_files(
-        Context(history.handle, history.executor),
-        RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0),
-    )
+    done = history.run(RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0))
 
     assert told["state"] == "unfinished"
     assert told["files_there"] < told["files"]
     waited = [file for file in done.deleted if "waits for it" in file.why]
     assert len(waited) == told["files"] - told["files_there"]
     assert list_quarantines(history.handle)[0]["state"] == "complete"
-    assert restore(Context(history.handle, history.executor), Restore(quarantine=told["quarantine"])).missing == ()
+    assert history.run(Restore(quarantine=told["quarantine"])).missing == ()
 
 
 def test_a_file_that_a_quarantine_has_too_is_deleted_once_that_is_emptied() -> None:
@@ -427,10 +409,10 @@ def test_a_file_that_a_quarantine_has_too_is_deleted_once_that_is_emptied() -> N
     spec = RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0)
     history.now_ms = LATE_MS + 2
 
-    while_held = remove_orphan_files(Context(history.handle, history.executor), spec)
+    while_held = history.run(spec)
     assert (while_held.status, history.storage.exists(old), history.storage.exists(copied)) == ("noop", True, True)
-    empty_quarantine(Context(history.handle), EmptyQuarantine(told["quarantine"]))
-    done = remove_orphan_files(Context(history.handle, history.executor), spec)
+    history.run(EmptyQuarantine(told["quarantine"]))
+    done = history.run(spec)
 
     assert [file.path for file in done.deleted] == [old]
 
@@ -460,9 +442,9 @@ def test_empty_directories_of_a_run_that_died_are_reported_and_deleted(tmp_path:
     Path(f"{root}/quarantine/second/.moved.json.6d9f.tmp").write_bytes(b"{")
 
     told = list_quarantines(history.handle)
-    back = restore(Context(history.handle, history.executor), Restore(quarantine="first"))
+    back = history.run(Restore(quarantine="first"))
     history.now_ms = LATE_MS
-    gone = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS))
+    gone = history.run(EmptyQuarantine(older_than=LATE_MS))
 
     assert sorted((item["quarantine"], item["state"], item["files"]) for item in told) == [
         ("first", "without_list", 0),

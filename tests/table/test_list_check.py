@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, open_table
-from paimon_engine.action import Context
-from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests, remove_unexisting_manifests
-from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
+from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.env import EnvConfig
 from paimon_engine.table.reach.list_check import lists_of, mismatched
 from paimon_engine.table.reach.reachability import RootFiles, all_roots, try_root_files
@@ -108,7 +107,7 @@ def test_a_commit_that_drops_lost_manifests_is_no_mismatch():
     history = appended(3)
     lost = read_manifest_list(history.handle, read_snapshot(history.handle, 3).base_manifest_list)
     history.storage.delete([history.handle.paths.manifest(lost[0].name)])
-    remove_unexisting_manifests(Context(history.handle, commit_user="one"), RemoveUnexistingManifests())
+    history.run(RemoveUnexistingManifests(), "one")
 
     assert mismatches(history.handle) == []
 
@@ -120,7 +119,7 @@ def test_no_history_of_ours_is_taken_for_exchanged():
     history.tag("t", 4)
     history.branch("dev", "t")
     history.write().write(branch="dev").compact(branch="dev")
-    rollback_to_as_latest(Context(history.handle, commit_user="one"), RollbackToAsLatest(snapshot=5))
+    history.run(RollbackToAsLatest(snapshot=5), "one")
     history.write()
     assert mismatches(history.handle) == []
     history.rollback(snapshot=6)

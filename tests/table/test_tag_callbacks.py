@@ -16,12 +16,12 @@ import pytest
 
 from paimon_engine import CallbackError, Catalog, Table, TagCallback, TagEvent, UnsupportedError, open_table
 from paimon_engine.action import Context
-from paimon_engine.actions.branches import CreateBranch, create_branch
-from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
-from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
-from paimon_engine.actions.purge_files import PurgeFiles, purge_files
-from paimon_engine.actions.restore import Restore, restore
-from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
+from paimon_engine.actions.branches import CreateBranch
+from paimon_engine.actions.create_due_tags import CreateDueTags
+from paimon_engine.actions.expire_tags import ExpireTags
+from paimon_engine.actions.purge_files import PurgeFiles
+from paimon_engine.actions.restore import Restore
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.actions.tags import CreateTag, create_tag
 from paimon_engine.errors import ConflictError
 from paimon_engine.jobs import Job, TableRef
@@ -128,21 +128,17 @@ def test_every_action_that_makes_or_removes_tags_notifies(heard: Heard, tmp_path
     assert newly(lambda: history.tag("t", 2, if_exists="replace")) == [("created", "t", 2)]
     assert newly(lambda: history.tag("short", 2, time_retained=1)) == [("created", "short", 2)]
     history.now_ms += HOUR_MS
-    assert newly(lambda: expire_tags(Context(history.handle, history.executor), ExpireTags())) == [
-        ("deleted", "short", 2)
-    ]
+    assert newly(lambda: history.run(ExpireTags())) == [("deleted", "short", 2)]
     history.tag("late", 3)
     rolled = newly(lambda: history.rollback(snapshot=2, quarantine=True))
     assert rolled == [("deleted", "late", 3)]
     (aside,) = (info.path.rpartition("/")[2] for info in history.storage.list(f"{history.root}/quarantine"))
-    back = newly(lambda: restore(Context(history.handle, history.executor), Restore(quarantine=aside)))
+    back = newly(lambda: history.run(Restore(quarantine=aside)))
     assert back == [("created", "late", 3)]
-    as_latest = newly(
-        lambda: rollback_to_as_latest(Context(history.handle, commit_user="one"), RollbackToAsLatest(snapshot=1))
-    )
+    as_latest = newly(lambda: history.run(RollbackToAsLatest(snapshot=1), "one"))
     assert [(word, number) for word, _, number in as_latest] == [("created", 1)]
     kept = as_latest[0][1]
-    purged = newly(lambda: purge_files(Context(history.handle, history.executor), PurgeFiles()))
+    purged = newly(lambda: history.run(PurgeFiles()))
     assert sorted(purged) == [("deleted", "late", 3), ("deleted", kept, 1), ("deleted", "t", 2)]
     assert pending(history) == []
 
@@ -167,7 +163,7 @@ def test_due_tags_are_notified_when_made_moved_and_deleted(heard: Heard, tmp_pat
     def due_at(day: int) -> None:
         history.now_ms = day * DAY_MS
         history.write()
-        create_due_tags(Context(history.handle, history.executor), CreateDueTags())
+        history.run(CreateDueTags())
 
     due_at(1)
     due_at(2)
@@ -202,7 +198,7 @@ def test_branches_notify_of_their_own_tags_but_not_of_themselves(heard: Heard, t
     history.tag("base")
     heard.forget()
 
-    create_branch(Context(history.handle), CreateBranch("dev", tag="base"))
+    history.run(CreateBranch("dev", tag="base"))
     assert heard.words == []
     history.tag("t", branch="dev")
     assert [(line["branch"], line["is_there"]) for line in heard.lines] == [("dev", True)]
@@ -222,9 +218,9 @@ def test_a_dry_run_notifies_nobody_and_needs_no_class(heard: Heard, tmp_path: Pa
     history.tag("u", dry_run=True)
     history.tag("t", 2, if_exists="replace", dry_run=True)
     history.delete_tag("t", dry_run=True)
-    assert expire_tags(Context(history.handle, history.executor), ExpireTags(dry_run=True)).expired
-    assert create_due_tags(Context(history.handle, history.executor), CreateDueTags(dry_run=True)).created
-    purge_files(Context(history.handle, history.executor), PurgeFiles(dry_run=True))
+    assert history.run(ExpireTags(dry_run=True)).expired
+    assert history.run(CreateDueTags(dry_run=True)).created
+    history.run(PurgeFiles(dry_run=True))
 
     assert heard.words == []
     assert stored(history) == before
@@ -249,14 +245,14 @@ def test_a_notification_that_a_run_did_not_send_is_sent_by_the_next_one(heard: H
     history.now_ms = DAY_MS
     history.write("b")
     with pytest.raises(KeyboardInterrupt):
-        create_due_tags(Context(history.handle, history.executor), CreateDueTags())
+        history.run(CreateDueTags())
     assert pending(history) == history.tags() == ["1969-12-31"]
     assert not history.storage.exists(history.handle.paths.tag_success("1969-12-31"))
     heard.forget()
     told(history, heard.options())
 
-    assert create_due_tags(Context(history.handle, history.executor), CreateDueTags()).created == {"1970-01-01": 2}
-    assert create_due_tags(Context(history.handle, history.executor), CreateDueTags()).created == {}
+    assert history.run(CreateDueTags()).created == {"1970-01-01": 2}
+    assert history.run(CreateDueTags()).created == {}
 
     assert heard.words == [("created", "1970-01-01", 2), ("created", "1969-12-31", 1)]
     assert pending(history) == []
@@ -286,7 +282,7 @@ def test_a_tag_that_is_made_and_deleted_in_one_run_is_notified_twice(heard: Hear
         history.write()
 
     with pytest.raises(KeyboardInterrupt):
-        create_due_tags(Context(history.handle, history.executor), CreateDueTags())
+        history.run(CreateDueTags())
 
     assert heard.words == [("created", "1970-01-01", 1), ("created", "1970-01-02", 2), ("deleted", "1970-01-01", 1)]
     assert pending(history) == ["1970-01-01"]
@@ -406,13 +402,11 @@ def acts() -> dict[str, Callable[[History], Any]]:
         "again": lambda history: history.tag("t"),
         "replace": lambda history: history.tag("t", 2, if_exists="replace"),
         "delete": lambda history: history.delete_tag("t"),
-        "expire": lambda history: expire_tags(Context(history.handle, history.executor), ExpireTags()),
-        "due": lambda history: create_due_tags(Context(history.handle, history.executor), CreateDueTags()),
+        "expire": lambda history: history.run(ExpireTags()),
+        "due": lambda history: history.run(CreateDueTags()),
         "rollback": lambda history: history.rollback(snapshot=1),
-        "purge": lambda history: purge_files(Context(history.handle, history.executor), PurgeFiles()),
-        "as latest": lambda history: rollback_to_as_latest(
-            Context(history.handle, commit_user="one"), RollbackToAsLatest(snapshot=1)
-        ),
+        "purge": lambda history: history.run(PurgeFiles()),
+        "as latest": lambda history: history.run(RollbackToAsLatest(snapshot=1), "one"),
         "forward": lambda history: history.fast_forward("dev"),
     }
 

@@ -74,8 +74,14 @@ class History(Place):
         """The main branch, as it was opened."""
         return self._main
 
+    @handle.setter
+    def handle(self, opened: TableHandle) -> None:
+        self._main = opened
+
     def on(self, branch: str = MAIN, **options: str) -> TableHandle:
-        return self._main if branch == MAIN and not options else super().on(branch, **options)
+        if options:
+            return super().on(branch, **options)
+        return self._main if branch == MAIN else self._main.on_branch(branch)
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -146,29 +152,29 @@ class History(Place):
     # ── actions ─────────────────────────────────────────────────────────────────────────────────
 
     def tag(self, name: str, snapshot: int | None = None, branch: str = MAIN, **fields: Any) -> TagResult:
-        return self.run(CreateTag(name, snapshot, **fields), None, branch)
+        return self.run(CreateTag(name, snapshot, **fields), branch=branch)
 
     def rename_tag(self, name: str, to: str, branch: str = MAIN) -> TagResult:
-        return self.run(RenameTag(name, to), None, branch)
+        return self.run(RenameTag(name, to), branch=branch)
 
     def delete_tag(self, name: str, branch: str = MAIN, **fields: Any) -> DeleteTagResult:
-        return self.run(DeleteTag(name, **fields), None, branch)
+        return self.run(DeleteTag(name, **fields), branch=branch)
 
     def expire(self, branch: str = MAIN, **fields: Any) -> ExpireResult:
-        return self.run(ExpireSnapshots(**fields), None, branch)
+        return self.run(ExpireSnapshots(**fields), branch=branch)
 
     def expire_changelogs(self, branch: str = MAIN, **fields: Any) -> ExpireChangelogsResult:
-        return self.run(ExpireChangelogs(**fields), None, branch)
+        return self.run(ExpireChangelogs(**fields), branch=branch)
 
     def rollback(self, branch: str = MAIN, **fields: Any) -> RollbackResult:
-        return self.run(Rollback(**fields), None, branch)
+        return self.run(Rollback(**fields), branch=branch)
 
     def delete_branch(self, name: str) -> BranchResult:
-        return self.run(DeleteBranch(name), None)
+        return self.run(DeleteBranch(name))
 
     def fast_forward(self, name: str, *, may_fail: bool = False) -> BranchResult | None:
         try:
-            return self.run(FastForward(name), None)
+            return self.run(FastForward(name))
         except InvalidArgumentError:
             if not may_fail:
                 raise
@@ -179,7 +185,7 @@ class History(Place):
 
         It confirms that all versions are visible: the store's clock is ahead of the commits'.
         """
-        return self.run(RemoveOrphanFiles(self.long_after(), confirm_latest_snapshot=self.latest() or 0), None)
+        return self.run(RemoveOrphanFiles(self.long_after(), confirm_latest_snapshot=self.latest() or 0))
 
     def long_after(self) -> int:
         """Advances the clock until every file is old, though the store's clock is ahead of the commits'; the new now."""

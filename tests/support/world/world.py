@@ -54,6 +54,7 @@ class Place:
         self.numbers = itertools.count(first_id)
         self.inner: Any = MemoryStorage(self.clock) if store is None else store
         self.storage: Any = self.inner
+        self._executor: Any = None
 
     @property
     def now_ms(self) -> int:
@@ -92,8 +93,13 @@ class Place:
         return self.on()
 
     @property
-    def executor(self) -> LocalExecutor:
-        return LocalExecutor(self.threads, env=self.env)
+    def executor(self) -> Any:
+        """Threads, or what a test has set."""
+        return self._executor or LocalExecutor(self.threads, env=self.env)
+
+    @executor.setter
+    def executor(self, executor: Any) -> None:
+        self._executor = executor
 
     def table(self, branch: str = MAIN, **options: str) -> Table:
         return Table(self.on(branch, **options), self.executor)
@@ -113,7 +119,7 @@ class Place:
         )
 
     def run(
-        self, spec: Action, user: str | None = "job", branch: str = MAIN, *, table: TableHandle | None = None
+        self, spec: Action, user: str | None = None, branch: str = MAIN, *, table: TableHandle | None = None
     ) -> Any:
         """Carries out an action as a job does; on a table that was opened earlier, if it is given."""
         handle = self.on(branch) if table is None else table
@@ -121,7 +127,12 @@ class Place:
 
 
 class World(Place):
-    """A table of partitions, keys and values: a row is a number by a number."""
+    """A table of partitions, keys and values: a row is a number by a number. Its actions are those of one job."""
+
+    def run(
+        self, spec: Action, user: str | None = "job", branch: str = MAIN, *, table: TableHandle | None = None
+    ) -> Any:
+        return super().run(spec, user, branch, table=table)
 
     def create(self, *, keys: Sequence[str] = (), by: Sequence[str] = ("p",), **options: Any) -> None:
         """The table, with `COLUMNS`; `a__b_c` in the name of an option stands for `a.b-c`."""
