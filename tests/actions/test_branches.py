@@ -25,8 +25,8 @@ from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import branches
-from tests.actions.storage_events import EventStorage
 from tests.support.corpus import case
+from tests.support.storage_events import EventStorage
 from tests.support.world.made_up import History
 
 

@@ -18,7 +18,7 @@ from paimon_engine.errors import CorruptTableError, StorageError
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.changelogs import changelog_ids
 from paimon_engine.table.state.snapshots import read_snapshot
-from tests.actions.storage_events import Event, EventStorage
+from tests.support.storage_events import Event, EventStorage
 from tests.support.world.made_up import ROOT, History
 
 Act = Callable[[History, bool], Any]

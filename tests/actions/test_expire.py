@@ -19,8 +19,8 @@ from paimon_engine.table.reach.reachability import LOCAL_MANIFESTS_MAX
 from paimon_engine.table.removal.retention import ExpiryChoice, Retention, choose_expired
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import read_snapshot, snapshot_ids, tag_names
-from tests.actions.storage_events import EventStorage, TroubledStorage
 from tests.support.corpus import Case, corpus_cases
+from tests.support.storage_events import EventStorage, TroubledStorage
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import ROOT, History
 

@@ -11,7 +11,7 @@ from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageErr
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal.retention import Retention, choose_expired_changelogs
 from paimon_engine.table.state.changelogs import changelog_ids
-from tests.actions.storage_events import EventStorage
+from tests.support.storage_events import EventStorage
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import ROOT, History
 

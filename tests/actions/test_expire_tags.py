@@ -17,7 +17,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import choose_snapshot, read_tag
-from tests.actions.storage_events import EventStorage
+from tests.support.storage_events import EventStorage
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import History
 

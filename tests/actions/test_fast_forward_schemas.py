@@ -9,7 +9,7 @@ import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, SetOption
 from paimon_engine.storage.base import FileInfo
-from tests.actions.storage_events import EventStorage
+from tests.support.storage_events import EventStorage
 from tests.support.world.made_up import History
 
 

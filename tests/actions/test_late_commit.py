@@ -10,7 +10,7 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
-from tests.actions.storage_events import EventStorage
+from tests.support.storage_events import EventStorage
 from tests.support.world.made_up import History
 
 

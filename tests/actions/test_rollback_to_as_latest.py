@@ -19,8 +19,8 @@ from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import delta_entries, live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
-from tests.actions.storage_events import EventStorage
 from tests.support.corpus import Case, corpus_cases
+from tests.support.storage_events import EventStorage
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import History
 

@@ -23,8 +23,8 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import list_tags, read_tag
-from tests.actions.storage_events import EventStorage
 from tests.support.corpus import case
+from tests.support.storage_events import EventStorage
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import History
 

@@ -20,11 +20,11 @@ def test_two_first_writes_with_other_numbers_of_buckets_do_not_mix(early_waits: 
     world.table(MAIN).alter([SetOption("bucket", "3")])
     late = world.table(MAIN)
     waits, goes = (early, late) if early_waits else (late, early)
-    call = Call("write", MAIN, lambda: write(world, waits, 1, 2, 3, 4), writes=True, exclusive=False)
+    call = Call("write", MAIN, lambda: write(world, waits, 1, 2, 3, 4), writes=True)
     world.begin(call, 12)
     assert world.paused
     world.now_ms += HOUR_MS
-    world.begin(Call("write", MAIN, lambda: write(world, goes, 1, 2, 3, 4), writes=True, exclusive=False), None)
+    world.begin(Call("write", MAIN, lambda: write(world, goes, 1, 2, 3, 4), writes=True), None)
 
     world.resume(0, None)
 
@@ -44,8 +44,8 @@ def test_a_tag_made_during_a_fast_forward_does_not_outlive_its_schema(call: int)
     write(world, world.table("dev"), 3)
     world.observe()
     main = world.table(MAIN)
-    world.begin(Call("fast_forward", MAIN, lambda: main.fast_forward("dev"), writes=False, exclusive=True), call)
-    world.begin(Call("create_tag", MAIN, lambda: main.create_tag("late"), writes=False, exclusive=False), None)
+    world.begin(Call("fast_forward", MAIN, lambda: main.fast_forward("dev"), exclusive=True), call)
+    world.begin(Call("create_tag", MAIN, lambda: main.create_tag("late")), None)
 
     world.resume(0, None)
 
@@ -60,11 +60,11 @@ def test_a_branch_that_is_deleted_while_it_is_made_is_complete_or_deleted(call: 
     table.alter([AddColumn("x0", "BIGINT")])
     write(world, world.table(MAIN), 2)
     world.observe()
-    made = Call("create_branch", MAIN, lambda: table.create_branch("new", snapshot=2), writes=False, exclusive=False)
+    made = Call("create_branch", MAIN, lambda: table.create_branch("new", snapshot=2))
     world.begin(made, call)
     assert world.paused
     deleter = world.table(MAIN)
-    world.begin(Call("delete_branch", MAIN, lambda: deleter.delete_branch("new"), writes=False, exclusive=True), None)
+    world.begin(Call("delete_branch", MAIN, lambda: deleter.delete_branch("new"), exclusive=True), None)
 
     world.resume(0, None)
 

@@ -49,8 +49,8 @@ class Call:
     name: str
     line: str
     work: Callable[[], Any]
-    writes: bool
-    exclusive: bool
+    writes: bool = False
+    exclusive: bool = False
     may: tuple[type[Exception], ...] = ()
     begun_ms: int = 0
     is_raced: bool = False

@@ -13,56 +13,51 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
+from paimon_engine.actions.tags import DeleteTag
 from paimon_engine.errors import PaimonError
-from paimon_engine.table.check.table_check import check_table
-from tests.support.faulty_storage import FaultyStorage
 from tests.support.world import HOUR_MS, ROOT, World
-from tests.support.world.reach import unreached
-from tests.support.world.scenarios import compacted, littered
+from tests.support.world.check import assert_sound, rows
+from tests.support.world.rehearsal import Rehearsal
+from tests.support.world.scenarios import Scenario, compacted, littered
 
 _ALONE: Mapping[str, Any] = {"quarantine": True, "parallelism": 1}
-MOVERS: Mapping[str, tuple[Callable[[World], None], Callable[[World], Any]]] = {
-    "expire": (
-        compacted,
-        lambda w: w.table().expire_snapshots(retain_max=2, retain_min=1, older_than=w.now_ms, **_ALONE),
-    ),
-    "delete a tag": (compacted, lambda w: w.table().delete_tag("middle", **_ALONE)),
-    "remove orphans": (littered, lambda w: w.table().remove_orphan_files(w.now_ms - HOUR_MS, **_ALONE)),
+
+
+def _compacted(world: World) -> None:
+    compacted(world)
+    world.table().expire_snapshots(retain_max=5, retain_min=1, older_than=world.now_ms)
+
+
+MOVERS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            "expire",
+            _compacted,
+            lambda w: w.run(ExpireSnapshots(retain_max=2, retain_min=1, older_than=w.now_ms, **_ALONE)),
+        ),
+        Scenario("delete a tag", _compacted, lambda w: w.run(DeleteTag("middle", **_ALONE))),
+        Scenario("remove orphans", littered, lambda w: w.run(RemoveOrphanFiles(w.now_ms - HOUR_MS, **_ALONE))),
+    )
 }
 
 
-class _Trial:
-    """A world before its deletion, and the same one through a store that holds the deletion up."""
+class _Trial(Rehearsal):
+    """A deletion that is held up while others act."""
 
-    def __init__(self, mover: str) -> None:
-        prepare, self.deed = MOVERS[mover]
-        self.world = World()
-        prepare(self.world)
-        if prepare is compacted:
-            self.world.table().expire_snapshots(retain_max=5, retain_min=1, older_than=self.world.now_ms)
-        self.world.now_ms += HOUR_MS
-        self.files, self.now_ms = self.world.inner.dump(), self.world.now_ms
-        self.faulty = FaultyStorage(self.world.inner)
-        self.latest = self.world.table().to_arrow().sort_by("k")
-
-    def run(self, at: int | None, meanwhile: Callable[[World], Any] = lambda _world: None) -> int:
-        """The number of calls of the deletion, paused before call `at`."""
-        world = self.world
-        world.inner.load(self.files)
-        world.now_ms = self.now_ms
+    def run(self, at: int, meanwhile: Callable[[World], Any]) -> None:
+        """The deletion, held up ahead of call `at`."""
+        self.reset()
 
         def act(_verb: str, _path: str) -> None:
             self.faulty.act = self.faulty.fail_at = None
-            world.through(world.inner)
-            world.now_ms += 1
-            meanwhile(world)
-            world.now_ms += 1
+            self.world.now_ms += 1
+            meanwhile(self.world.beside())
+            self.world.now_ms += 1
 
-        self.faulty.arm(at, act=act)
-        with suppress(PaimonError):
-            self.deed(world.through(self.faulty))
-        world.through(world.inner)
-        return len(self.faulty.calls)
+        self.attempt(fail_at=at, act=act)
 
     def missing(self) -> set[str]:
         """Files that are complete neither at their original path nor in a quarantine."""
@@ -107,23 +102,21 @@ def _harm(trial: _Trial) -> str | None:
     world = trial.world
     _later(world)
     try:
-        unreached(world.inner, ROOT)
+        assert_sound(world.handle)
     except AssertionError as error:
         return str(error)
-    if problems := check_table(world.handle):
-        return str(problems)
-    if world.table().to_arrow().sort_by("k") != trial.latest:
+    if rows(world.table()) != trial.before.rows["main"]:
         return "other rows"
     return f"left: {left}" if (left := world.table().quarantines()) else None
 
 
 @pytest.mark.parametrize("mover", MOVERS)
-def test_a_deletion_paused_during_a_restore_loses_nothing(mover: str) -> None:
-    trial = _Trial(mover)
+def test_a_deletion_held_up_beside_a_restore_loses_nothing(mover: str) -> None:
+    trial = _Trial(MOVERS[mover])
     wrong: list[str] = []
-    for at in range(trial.run(None)):
+    for at in range(len(trial.calls)):
         trial.run(at, _restore)
-        call = trial.faulty.calls[at]
+        call = trial.calls[at]
         if gone := trial.missing():
             wrong.append(f"{at} {call}: missing {sorted(gone)}")
         elif harm := _harm(trial):
@@ -132,24 +125,23 @@ def test_a_deletion_paused_during_a_restore_loses_nothing(mover: str) -> None:
 
 
 @pytest.mark.parametrize("mover", MOVERS)
-def test_a_deletion_paused_while_its_quarantine_is_restored_and_emptied_breaks_no_version(mover: str) -> None:
-    trial = _Trial(mover)
+def test_a_deletion_held_up_while_its_quarantine_is_restored_and_emptied_breaks_no_version(mover: str) -> None:
+    trial = _Trial(MOVERS[mover])
     wrong: list[str] = []
-    for at in range(trial.run(None)):
+    for at in range(len(trial.calls)):
         trial.run(at, _restore_and_empty)
         if harm := _harm(trial):
-            wrong.append(f"{at} {trial.faulty.calls[at]}: {harm}")
+            wrong.append(f"{at} {trial.calls[at]}: {harm}")
     assert not wrong, "\n".join(wrong)
 
 
 def _before_a_file_is_deleted_in_its_place(trial: _Trial) -> int:
-    trial.run(None)
     home = f"{ROOT}/manifest/"
-    return next(at for at, (verb, path) in enumerate(trial.faulty.calls) if verb == "delete" and path.startswith(home))
+    return next(at for at, (verb, path) in enumerate(trial.calls) if verb == "delete" and path.startswith(home))
 
 
-def test_what_may_still_be_moved_is_reported_and_deleted_a_day_later() -> None:
-    trial = _Trial("expire")
+def test_what_may_still_be_moved_is_told_and_goes_a_day_later() -> None:
+    trial = _Trial(MOVERS["expire"])
     told: list[tuple[str, ...]] = []
     names: list[str] = []
 

@@ -23,8 +23,9 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.snapshots import latest_snapshot, snapshot_ids
-from tests.actions.storage_events import EventStorage
 from tests.support.faulty_storage import FaultyStorage
+from tests.support.killed_storage import Killed
+from tests.support.storage_events import EventStorage
 from tests.support.world import World, rows_of
 from tests.support.world.made_up import History
 from tests.support.world.scenarios import appended, keyed
@@ -184,7 +185,7 @@ def test_an_id_that_was_taken_and_has_expired_is_not_taken_again(later: int):
 def test_a_snapshot_without_successor_is_not_taken_for_a_commit():
     storage = EventStorage()
     history = History(storage=storage).write("a").write("b")
-    with pytest.raises(_Died):
+    with pytest.raises(Killed):
         _die_after_create(history, storage)
 
     again = commit(history.handle, CommitRequest([_message(history)], CommitKind.APPEND, "late", checked_up_to=2))
@@ -192,10 +193,6 @@ def test_a_snapshot_without_successor_is_not_taken_for_a_commit():
     assert isinstance(again, Committed)
     assert again.snapshot == latest_snapshot(history.handle)
     assert again.snapshot.commit_user == "late"
-
-
-class _Died(BaseException):
-    """The process has died: nothing catches that."""
 
 
 def _die_after_create(history: History, storage: EventStorage) -> None:
@@ -210,7 +207,7 @@ def _die_after_create(history: History, storage: EventStorage) -> None:
 
     def keep(event: tuple[str, str]) -> None:
         if event == ("delete", path):
-            raise _Died
+            raise Killed
 
     def before(event: tuple[str, str]) -> None:
         if event == ("create", path):

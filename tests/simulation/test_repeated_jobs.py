@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,13 +19,15 @@ from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownErr
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
+from tests.support.killed_storage import Killed
+from tests.support.storage_events import EventStorage
 from tests.support.world.made_up import History
+from tests.support.world.world import QUICK
 
 SEEDS = range(50)
 STEPS = 30
@@ -33,61 +35,13 @@ CHANGES_MAX = 14
 """More changes than an attempt makes."""
 
 
-class Died(BaseException):
-    """The process has died: nothing catches that."""
-
-
-class Mortal:
-    """A store that acts, or dies, before or after one of the changes to come."""
-
-    def __init__(self) -> None:
-        self._inner = MemoryStorage()
-        self._left: int | None = None
-        self._act: Callable[[], None] = lambda: None
-        self._after = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def arm(self, changes: int, act: Callable[[], None], *, after: bool) -> None:
-        self._left, self._act, self._after = changes, act, after
-
-    def disarm(self) -> None:
-        self._left = None
-
-    def create(self, path: str, data: bytes) -> bool:
-        return bool(self._around(lambda: self._inner.create(path, data)))
-
-    def overwrite(self, path: str, data: bytes) -> None:
-        self._around(lambda: self._inner.overwrite(path, data))
-
-    def delete(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._around(lambda path=path: self._inner.delete([path]))
-
-    def _around(self, change: Callable[[], Any]) -> Any:
-        if self._left is None:
-            return change()
-        self._left -= 1
-        if self._left >= 0:
-            return change()
-        self.disarm()
-        if not self._after:
-            self._act()
-            return change()
-        result = change()
-        self._act()
-        return result
-
-
 class Play:
     """The table, the job, and what else happens."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.storage = Mortal()
-        options = {"commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "0 ms"}
-        self.history = History(options, storage=self.storage).write("begin")
+        self.storage = EventStorage()
+        self.history = History(QUICK, storage=self.storage).write("begin")
         self.has_foreigners = seed % 2 == 1
         self.others = [self.write, self.write, self.expire, self.tag]
         self.others += [self.expire_elsewhere] if self.has_foreigners else []
@@ -159,7 +113,7 @@ class Play:
                 self.killed(self.attempt)
             case "rival":
                 rival = self.chance.choice([self.attempt, *self.others])
-                self.storage.arm(self.chance.randrange(CHANGES_MAX), rival, after=self.chance.random() < 0.5)
+                self.storage.at(self.chance.randrange(CHANGES_MAX), rival, after=self.chance.random() < 0.5)
                 with suppress(OutcomeUnknownError, ConflictError, NotFoundError):
                     assert self.attempt() in ("committed", "already_done")
                 self.storage.disarm()
@@ -185,10 +139,10 @@ class Play:
 
     def killed(self, act: Callable[[], Any]) -> None:
         def die() -> None:
-            raise Died
+            raise Killed
 
-        self.storage.arm(self.chance.randrange(CHANGES_MAX), die, after=self.chance.random() < 0.5)
-        with suppress(Died, OutcomeUnknownError, ConflictError):
+        self.storage.at(self.chance.randrange(CHANGES_MAX), die, after=self.chance.random() < 0.5)
+        with suppress(Killed, OutcomeUnknownError, ConflictError):
             act()
         self.storage.disarm()
 

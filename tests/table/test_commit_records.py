@@ -23,8 +23,8 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit.records import CommitKey, read_record, record_path, write_record
 from paimon_engine.table.state.snapshots import snapshot_ids
 from paimon_engine.table.write.writer import write_batches, write_state
-from tests.actions.storage_events import EventStorage
 from tests.support.counting import CountingStorage
+from tests.support.storage_events import EventStorage
 from tests.support.world import HOUR_MS, World, rows_of
 from tests.support.world.scenarios import appended, keyed
 

@@ -19,8 +19,8 @@ from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
-from tests.actions.storage_events import EventStorage
 from tests.support.counting import CountingStorage
+from tests.support.storage_events import EventStorage
 from tests.support.world.made_up import History
 
 MORE_THAN_JAVA_ENDURES = 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,36 +14,60 @@ Event = tuple[str, str]
 
 
 class EventStorage:
-    """Calls `before` ahead of every change, once per path; what it raises keeps the change from happening."""
+    """Calls `before` ahead of every change, once per path; what it raises keeps the change from happening.
+
+    `after` is called after the next change, once.
+    """
 
     def __init__(self, inner: MemoryStorage | None = None) -> None:
         self._inner = inner or MemoryStorage()
         self.before: Callable[[Event], None] | None = None
+        self.after: Callable[[], Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def _tell(self, event: Event) -> None:
-        # An action that runs in between is not interrupted itself.
+    def _change(self, kind: str, path: str, change: Callable[[], Any]) -> Any:
+        # Whoever acts in between is not interrupted in turn.
         before, self.before = self.before, None
         try:
             if before is not None:
-                before(event)
+                before((kind, path))
         finally:
             self.before = self.before or before
+        result = change()
+        after, self.after = self.after, None
+        if after is not None:
+            after()
+        return result
 
     def create(self, path: str, data: bytes) -> bool:
-        self._tell(("create", path))
-        return self._inner.create(path, data)
+        return bool(self._change("create", path, lambda: self._inner.create(path, data)))
 
     def overwrite(self, path: str, data: bytes) -> None:
-        self._tell(("overwrite", path))
-        self._inner.overwrite(path, data)
+        self._change("overwrite", path, lambda: self._inner.overwrite(path, data))
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
-            self._tell(("delete", path))
-            self._inner.delete([path])
+            self._change("delete", path, lambda path=path: self._inner.delete([path]))
+
+    def at(self, number: int, act: Callable[[], Any], *, after: bool = False) -> None:
+        """`act` before, or after, the change of that number, from 0."""
+        numbers = itertools.count()
+
+        def before(_event: Event) -> None:
+            if next(numbers) != number:
+                return
+            if after:
+                self.after = act
+            else:
+                act()
+
+        self.before = before
+
+    def disarm(self) -> None:
+        """Nobody acts any more."""
+        self.before = self.after = None
 
     def once(self, kind: str, part: str, act: Callable[[], Any]) -> None:
         """Before the first such change of a path with `part` in it, `act`."""
