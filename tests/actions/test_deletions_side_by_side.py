@@ -142,7 +142,7 @@ def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[i
         second.table().delete_tag("nobody")
     if at is None:
         _tried(DEEDS[other], second)
-    assert snapshot_ids(second.handle), "whoever comes in between, the table is not without a snapshot"
+    assert snapshot_ids(second.handle), "at no time the table is without a snapshot"
     second.table().to_arrow()
     assert check_table(second.handle) == []
     if kind == "gap":

@@ -289,7 +289,7 @@ def test_a_snapshot_that_vanishes_under_our_eyes_ends_the_run() -> None:
         history.expire(retain_max=1)
 
     assert history.ids() == [2]
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert history.reachable() <= history.stored()
 
 
@@ -304,7 +304,7 @@ def test_a_rollback_while_the_latest_hint_is_mended_leaves_no_stale_one() -> Non
 
     assert history.ids() == [1, 2]
     assert storage.read(history.handle.paths.latest_hint) == b"2"
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_a_broken_tag_file_keeps_all_files_and_expiry_continues() -> None:
@@ -374,7 +374,7 @@ def test_an_unreadable_expired_snapshot_leaves_only_its_own_files() -> None:
     assert "snapshot 3" in " ".join(result.stopped)
     # Snapshot 3 removed b, which cannot be known any more; snapshot 2 removed a, snapshot 4 removed c.
     assert history.names() == {"b", "d", "e"}
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_consumers_keep_snapshots() -> None:
@@ -421,7 +421,7 @@ def test_a_tag_deleted_meanwhile_costs_files_but_breaks_nothing() -> None:
 
     history.expire(retain_max=1)
 
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert history.reachable() <= history.stored()
 
 
@@ -444,12 +444,12 @@ def test_a_crash_anywhere_leaves_complete_snapshots() -> None:
         finally:
             storage.before = None
 
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         assert history.reachable() <= history.stored()
         again = history.expire(retain_max=2)
         assert again.stopped == ()
         assert history.ids() == [5, 6]
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         if result is not None and result.stopped == ():
             break
         number += 1

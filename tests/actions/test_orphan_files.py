@@ -26,7 +26,6 @@ from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.reach.clean_up_plan import is_fence
 from paimon_engine.table.state.manifests import read_manifest, read_manifest_list
 from paimon_engine.table.state.snapshots import branches
@@ -156,7 +155,7 @@ def test_what_nothing_names_is_deleted_and_everything_else_stays(history: Histor
     assert planned.deleted == done.deleted
     assert (done.files_deleted, done.bytes_deleted) == (len(dead), 4 * len(dead))
     assert after_clean_up(history, before) == before
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert remove(history).status == "noop"
 
 
@@ -277,7 +276,7 @@ def test_only_orphans_are_deleted_when_a_snapshot_vanishes_while_it_is_read(hist
 
     # The doubt that this raises passes with the next search.
     assert (result.status, {file.path for file in result.deleted}) == ("deleted", dead)
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_what_a_tag_and_a_commit_made_meanwhile_need_stays(history: History) -> None:
@@ -289,7 +288,7 @@ def test_what_a_tag_and_a_commit_made_meanwhile_need_stays(history: History) -> 
     remove(history)
 
     assert storage.exists(history.path(waiting.name))
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_a_file_that_cannot_be_deleted_is_reported_and_the_next_run_deletes_it(history: History) -> None:
@@ -411,11 +410,11 @@ def test_a_writer_an_expiry_and_a_clean_up_may_run_at_the_same_time() -> None:
         expiry.result()
         clean_up.result()
 
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert remove(history).status in ("deleted", "noop")
     assert not {path for path in everything(history) if "dead" in path}
     assert history.reachable() <= history.stored()
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 # ── any history ─────────────────────────────────────────────────────────────────────────────────
@@ -425,7 +424,7 @@ class LitteredLife(RandomLife):
     """A life in which snapshots are also forgotten by hand: what only they needed is left."""
 
     def check(self) -> None:
-        assert check_table(self.history.handle, footers=False) == []
+        self.history.assert_sound()
         assert self.history.reachable() <= self.history.stored()
 
 
@@ -451,4 +450,4 @@ def test_after_any_history_exactly_what_is_named_stays(seed: int) -> None:
         assert needed <= everything(history)
         assert not dead & everything(history)
         assert {path.rpartition("/")[2] for path in history.stored()} <= names
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()

@@ -23,7 +23,6 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, StorageErr
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.schema import schema_to_json
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal import file_removal as disposal
 from paimon_engine.table.removal.file_removal import Disposal, cut, paced
 from paimon_engine.table.state.snapshots import snapshot_ids, tag_names
@@ -80,13 +79,13 @@ def test_what_was_moved_aside_is_restored_unchanged(history: History, action: Ca
 
     assert done.files_deleted > 0
     assert all(path not in everything(history) for path in (file.path for file in done.deleted))
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert bring_back(history, done.quarantine, dry_run=True).status == "dry_run"
     back = bring_back(history, done.quarantine)
     assert (back.status, back.missing) == ("restored", ())
     assert everything(history) == before
     assert history.reachable() == roots
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert list_quarantines(history.handle) == []
 
 
@@ -130,7 +129,7 @@ def test_snapshots_whose_numbers_others_have_are_restored_as_tags(history: Histo
 
     assert back.tags == ("restored-4", "restored-5", "restored-6")
     assert snapshot_ids(history.handle) == [1, 2, 3, 4]
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert history.reachable() <= history.stored()
 
 
@@ -144,7 +143,7 @@ def test_a_replaced_tag_is_restored_under_another_name(history: History) -> None
     bring_back(history, moved.quarantine, as_tags=True)
 
     assert "restored-old" in tag_names(history.handle)
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_a_version_whose_files_are_not_visible_is_restored_once_they_are() -> None:
@@ -161,7 +160,7 @@ def test_a_version_whose_files_are_not_visible_is_restored_once_they_are() -> No
     assert (first.status, first.tags, len(first.left)) == ("restored", ("restored-1",), 1)
     assert (second.status, second.tags, second.left) == ("restored", ("restored-2",), ())
     assert list_quarantines(history.handle) == []
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_what_main_was_before_a_fast_forward_is_restored_as_tags(history: History) -> None:
@@ -171,7 +170,7 @@ def test_what_main_was_before_a_fast_forward_is_restored_as_tags(history: Histor
     back = bring_back(history, done.quarantine, as_tags=True)
 
     assert back.tags == ("restored-3", "restored-4", "restored-5", "restored-6", "restored-old")
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_a_fast_forward_that_replaces_schemas_moves_nothing_aside(history: History) -> None:
@@ -230,7 +229,7 @@ def test_the_next_run_finishes_what_was_interrupted(left: int, quarantine: bool)
     history.expire(retain_max=1, quarantine=quarantine)
     history.expire(retain_max=1, quarantine=quarantine)
 
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     rest = {path for path in history.stored() if "/quarantine/" not in path}
     assert rest == history.reachable()
     assert not history.storage.list(f"{ROOT}/deletion")
@@ -322,7 +321,7 @@ def test_a_batch_tag_that_moves_leaves_what_it_kept_in_a_quarantine() -> None:
     assert not history.storage.exists(history.path("a.orc"))
     bring_back(history, done.quarantine, as_tags=True)
     assert history.tags() == ["daily", "restored-daily"]
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 # ── pace and shares ─────────────────────────────────────────────────────────────────────────────

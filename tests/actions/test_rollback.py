@@ -144,7 +144,7 @@ def test_a_commit_meanwhile_is_removed_too() -> None:
     history.rollback(snapshot=1)
 
     assert history.ids() == [1]
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_a_crash_anywhere_leaves_complete_snapshots_and_can_be_repeated() -> None:
@@ -161,11 +161,11 @@ def test_a_crash_anywhere_leaves_complete_snapshots_and_can_be_repeated() -> Non
             result = None
         storage.before = None
 
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         assert history.reachable() <= history.stored()
         history.rollback(tag="t")
         assert (history.ids(), history.latest(), history.tags()) == ([1, 2], 2, ["t"])
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         if result is not None and result.stopped == ():
             assert number > 0
             return
@@ -293,4 +293,4 @@ def test_a_target_that_expires_meanwhile_leaves_the_last_snapshot() -> None:
 
     assert history.ids() == [3]
     assert history.latest() == 3
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()

@@ -165,7 +165,7 @@ def test_a_crash_anywhere_leaves_a_complete_table_and_the_job_can_be_repeated():
             cut_short = False
         storage.before = None
 
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         restore(history, snapshot=1)
         assert (history.ids(), live(history), len(history.tags())) == ([1, 2, 3, 4], {"a"}, 1)
         if not cut_short:

@@ -20,7 +20,6 @@ from paimon_engine.errors import (
     StorageError,
 )
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import list_tags, read_tag
 from tests.support.corpus import case
@@ -277,7 +276,7 @@ def test_a_renaming_that_was_interrupted_can_be_repeated() -> None:
             cut_short = False
         storage.before = None
 
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         history.rename_tag("old", "new")
         assert history.tags() == ["new"]
         history.assert_exact()
@@ -426,7 +425,7 @@ def test_a_tag_moved_after_its_snapshot_expired_stays_where_it_was() -> None:
         history.tag("t", 2, if_exists="replace")
 
     assert read_tag(history.handle, "t").snapshot.id == 4
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def _after_overwrite(history: History, path: str, act: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,7 +454,7 @@ def test_a_tag_that_others_delete_while_it_moves_is_not_restored(monkeypatch: py
         history.tag("t", 2, if_exists="replace")
 
     assert history.tags() == []
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_a_tag_whose_files_are_deleted_while_it_moves_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +471,7 @@ def test_a_tag_whose_files_are_deleted_while_it_moves_is_not_restored(monkeypatc
         history.tag("t", 3, if_exists="replace")
 
     assert history.tags() == []
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
 
 
 def test_of_two_creators_the_second_finds_the_first() -> None:
@@ -514,7 +513,7 @@ def test_a_crash_anywhere_while_deleting_a_tag_leaves_complete_snapshots() -> No
             result = None
         storage.before = None
 
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         assert history.reachable() <= history.stored()
         if result is not None and result.stopped == ():
             assert number > 0

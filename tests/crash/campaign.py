@@ -197,7 +197,7 @@ class Campaign:
         result = table.remove_orphan_files(int(time.time() * 1000), confirm_latest_snapshot=table.latest_snapshot_id())
         assert result.stopped == ()
         assert_nothing_left(self.place.handle)
-        # It keeps out commits by snapshots that change nothing.
+        # It blocks commits by snapshots that change nothing.
         self.model.main.saw(table.snapshots()["snapshot_id"].to_pylist())
         for name, line in self.model.branches.items():
             line.saw(self.place.table(name).snapshots()["snapshot_id"].to_pylist())

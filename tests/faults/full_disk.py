@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import Catalog, PaimonError, StorageError, Table
-from paimon_engine.storage import LocalStorage
-from tests.support.world.reach import unreached
+from tests.support.world import Real
+from tests.support.world.check import assert_sound
 
 _ROWS = 400
 _BLOCKS = (*range(12), 14, 18, 24)
@@ -54,8 +54,7 @@ class Disk:
         finally:
             self.free()
         self.outcomes["succeeded" if failed is None else type(failed).__name__] += 1
-        assert self.table.verify().problems == ()
-        left = unreached(LocalStorage(), self.table.path)
+        left = assert_sound(Real(self.table.path).handle)
         assert failed is None or not takes_back or not left, left
         return failed is None
 

@@ -180,7 +180,7 @@ def run_careless(stage: Stage) -> str:
     if isinstance(said, UnsupportedError) or outcome == "stopped":
         assert "ignores create-if-absent" in str(said)
         if not stage.scenario.passes_through:
-            assert not stage.has_lost_anything(), "something went before it was refused"
+            assert not stage.has_lost_anything(), "something was deleted before it was refused"
     else:
         # What the probe sees is counted, too.
         assert store.told == 0, f"{said!r:.300}"

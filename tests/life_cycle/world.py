@@ -82,7 +82,7 @@ class World(Place):
         kind.make(self)
 
     def copy(self) -> World:
-        """The same world, to go on from here in another way; nobody must be at work."""
+        """A copy of the world, to continue from here in another way; no actor may be at work."""
         other = World(self.kind, self.now_ms)
         other.states, other.seen = dict(self.states), dict(self.seen)
         other.changes, other.tied = dict(self.changes), list(self.tied)
@@ -109,7 +109,7 @@ class World(Place):
         return [one for one in self.reach.versions() if one.branch == branch and one.kind == kind]
 
     def opened(self, line: str, who: int) -> Table:
-        """The line as that actor knows it: 0 opens it again, the others go on with what they opened earlier."""
+        """The line as that actor knows it: 0 opens it again, the others continue with what they opened earlier."""
         known = self._handles.get((line, who))
         if who == 0 or known is None:
             known = self._handles[line, who] = self.table(line)

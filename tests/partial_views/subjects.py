@@ -148,7 +148,7 @@ def files_of(storage: MemoryStorage) -> dict[str, tuple[bytes, int]]:
 
 
 def world_of(files: Files, now_ms: int) -> World:
-    """A world in which the table has these files, with their times, and whose clock goes on from there."""
+    """A world in which the table has these files, with their times, and whose clock continues from there."""
     world = World(now_ms=now_ms, first_id=1 << 20)  # ids that the whole table does not have
     world.inner.load({f"{ROOT}/{path}": file for path, file in files.items()})
     return world

@@ -12,7 +12,7 @@ from tests.support.world.scenarios import BY_NAME
 
 
 def trials(scenario: str) -> Iterator[Trial]:
-    """Each call of the scenario's action, held up beside each clean-up."""
+    """Each call of the scenario's action, paused during each clean-up."""
     stage = Rehearsal(BY_NAME[scenario])
     for pause in pauses(stage):
         yield f"{pause} {stage.calls[pause.number]}", partial(run_pause, stage, pause)

@@ -45,10 +45,10 @@ MOVERS = {
 
 
 class _Trial(Rehearsal):
-    """A deletion that is held up while others act."""
+    """A deletion that is paused while others act."""
 
     def run(self, at: int, meanwhile: Callable[[World], Any]) -> None:
-        """The deletion, held up ahead of call `at`."""
+        """The deletion, paused before call `at`."""
         self.reset()
 
         def act(_verb: str, _path: str) -> None:
@@ -111,7 +111,7 @@ def _harm(trial: _Trial) -> str | None:
 
 
 @pytest.mark.parametrize("mover", MOVERS)
-def test_a_deletion_held_up_beside_a_restore_loses_nothing(mover: str) -> None:
+def test_a_deletion_paused_during_a_restore_loses_nothing(mover: str) -> None:
     trial = _Trial(MOVERS[mover])
     wrong: list[str] = []
     for at in range(len(trial.calls)):
@@ -125,7 +125,7 @@ def test_a_deletion_held_up_beside_a_restore_loses_nothing(mover: str) -> None:
 
 
 @pytest.mark.parametrize("mover", MOVERS)
-def test_a_deletion_held_up_while_its_quarantine_is_restored_and_emptied_breaks_no_version(mover: str) -> None:
+def test_a_deletion_paused_while_its_quarantine_is_restored_and_emptied_breaks_no_version(mover: str) -> None:
     trial = _Trial(MOVERS[mover])
     wrong: list[str] = []
     for at in range(len(trial.calls)):
@@ -140,7 +140,7 @@ def _before_a_file_is_deleted_in_its_place(trial: _Trial) -> int:
     return next(at for at, (verb, path) in enumerate(trial.calls) if verb == "delete" and path.startswith(home))
 
 
-def test_what_may_still_be_moved_is_told_and_goes_a_day_later() -> None:
+def test_what_may_still_be_moved_is_reported_and_deleted_a_day_later() -> None:
     trial = _Trial(MOVERS["expire"])
     told: list[tuple[str, ...]] = []
     names: list[str] = []

@@ -39,7 +39,7 @@ def test_an_action_paused_during_a_clean_up_is_refused_or_readable(name: str):
 
 @pytest.mark.parametrize("clean_up", CLEAN_UPS)
 @pytest.mark.parametrize("name", ["append rows", "compact fully", "analyze"])
-def test_a_commit_held_up_just_before_it_publishes_is_not_acknowledged_without_its_files(name: str, clean_up: str):
+def test_a_commit_paused_just_before_it_publishes_is_not_acknowledged_without_its_files(name: str, clean_up: str):
     stage = Rehearsal(BY_NAME[name])
 
     outcome = run_pause(stage, Pause(_before_snapshot(stage), clean_up))
@@ -56,7 +56,7 @@ def test_postponed_rows_whose_new_files_a_clean_up_took_are_distributed_again():
     assert look(stage.world).rows == stage.after.rows
 
 
-def test_a_metadata_commit_held_up_for_a_day_is_not_acknowledged_without_its_files():
+def test_a_metadata_commit_paused_for_a_day_is_not_acknowledged_without_its_files():
     stage = Rehearsal(BY_NAME["roll back as the latest"])
 
     assert run_pause(stage, Pause(_before_snapshot(stage), "another engine")) == "ConflictError"
@@ -132,7 +132,7 @@ def test_a_clean_up_during_an_expiry_searches_again_if_a_snapshot_was_deleted_me
     assert unreached(world.inner, world.root) == set()
 
 
-def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
+def test_a_commit_whose_files_are_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
     stage = Rehearsal(BY_NAME["append rows"])
     world = stage.world
     stage.reset()
@@ -169,7 +169,7 @@ def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_un
     assert assert_sound(world.handle) == set()
 
 
-def test_a_dry_run_keeps_nobody_out():
+def test_a_dry_run_blocks_no_commit():
     stage = Rehearsal(BY_NAME["remove orphan files"])
     stage.reset()
     before = stage.world.inner.dump()

@@ -46,7 +46,7 @@ _OF_AN_OLD_SNAPSHOT = ("create a tag", "create a branch of a snapshot", "roll ba
 def cleaned(world: World, *, quarantine: bool = False, older_than: int | None = None) -> None:
     """The engine's clean-up, of everything that is there."""
     world.now_ms += 1
-    # Files of jobs at work are newer than the newest commit: somebody vouches for it that all versions are visible.
+    # Files of jobs at work are newer than the newest commit: it is confirmed that all versions are visible.
     newest = world.table().latest_snapshot_id() or 0
     older_than = world.now_ms if older_than is None else older_than
     spec = RemoveOrphanFiles(older_than, confirm_latest_snapshot=newest, quarantine=quarantine)

@@ -82,7 +82,7 @@ def test_every_acknowledged_append_is_there_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_of_two_compactions_of_one_file_one_wins(seed: int) -> None:
+def test_of_two_compactions_of_one_file_one_succeeds(seed: int) -> None:
     ours, honest, storage = new_table(seed)
     honest.write("old")
     outcomes: list[Committed | Conflict] = []
@@ -132,7 +132,7 @@ def test_metadata_of_lost_tries_is_deleted() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_manifests_are_rewritten_once_beside_others_who_commit(seed: int) -> None:
+def test_manifests_are_rewritten_once_while_others_commit(seed: int) -> None:
     ours, honest, storage = new_table(seed)
     rivals = Rivals(honest)
     for _ in range(3):

@@ -24,7 +24,6 @@ from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 from paimon_engine.actions.restore import EmptyQuarantine, Restore, list_quarantines
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, StorageError
 from paimon_engine.storage import LocalStorage, MemoryStorage
-from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal.quarantine_state import QuarantineState
 from paimon_engine.table.state.snapshots import branches
 from paimon_engine.units import DAY_MS
@@ -194,7 +193,7 @@ def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) 
         back = history.run(Restore(quarantine=name, as_tags=as_tags))
         assert (back.status, back.stopped) == ("restored", ())
     assert assert_listed(history) == []
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     if not as_tags:
         assert kept.items() <= stored(history).items()
 
@@ -211,7 +210,7 @@ def assert_all_can_be_emptied(history: History) -> None:
 
 
 def assert_upkeep_works(history: History) -> None:
-    """Other verbs do their work, say nothing of what was cut short, and leave what is needed and nothing else."""
+    """Other verbs do their work, say nothing of what was interrupted, and leave what is needed and nothing else."""
     history.run(ClearConsumers())
     assert history.expire(retain_max=3).stopped == ()
     assert history.run(ExpireTags()).stopped == ()
@@ -268,7 +267,7 @@ def test_a_kill_while_a_quarantine_is_emptied_leaves_one_that_can_be_emptied() -
                 assert "lacks" in str(error) or "cannot be read any more" in str(error)
             else:
                 assert done.status == "restored"
-        assert check_table(history.handle, footers=False) == []
+        history.assert_sound()
         assert lost(history, {path: before[path] for path in before if path in live}) == set()
 
 
@@ -329,7 +328,7 @@ def test_a_quarantine_without_a_list_is_reported_and_restored() -> None:
     assert "orphan clean-up" in back.left[0]
     assert {path.replace(f"/quarantine/{name}", "") for path in inside} <= stored(history).keys()
     assert list_quarantines(history.handle) == []
-    assert check_table(history.handle, footers=False) == []
+    history.assert_sound()
     assert_upkeep_works(later(history))
 
 

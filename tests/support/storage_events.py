@@ -28,7 +28,7 @@ class EventStorage:
         return getattr(self._inner, name)
 
     def _change(self, kind: str, path: str, change: Callable[[], Any]) -> Any:
-        # Whoever acts in between is not interrupted in turn.
+        # An actor in between is not interrupted in turn.
         before, self.before = self.before, None
         try:
             if before is not None:

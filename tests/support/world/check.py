@@ -24,13 +24,13 @@ Sorted = tuple[Any, ...]
 _FRESH_ID = re.compile(r"[0-9a-f]{8}-0000-4000-8000-000000000000")
 
 
-def assert_sound(table: TableHandle, *, may_lack_snapshots: bool = False) -> set[str]:
+def assert_sound(table: TableHandle, *, may_lack_snapshots: bool = False, footers: bool = True) -> set[str]:
     """The table verifies, and has all that any version of it needs; paths of the files that nothing needs.
 
-    `may_lack_snapshots` of one who went from one row of snapshots to another and was cut short: where those between
-    have expired, there is no way without a gap.
+    `may_lack_snapshots` of one who went from one row of snapshots to another and was interrupted: where those between
+    have expired, there is no way without a gap. Without `footers` data files need not be real.
     """
-    problems = check_table(table)
+    problems = check_table(table, footers=footers)
     if may_lack_snapshots:
         problems = [problem for problem in problems if "those between are missing" not in problem.what]
     assert problems == [], problems
@@ -47,7 +47,7 @@ def assert_nothing_left(table: TableHandle) -> None:
 
 
 def clean(world: World) -> None:
-    """Removes orphans, however young, and then nothing is left: somebody vouches for it that all versions are visible."""
+    """Removes orphans, however young, and then nothing is left: it is confirmed that all versions are visible."""
     world.now_ms += HOUR_MS
     newest = world.table().latest_snapshot_id() or 0
     assert world.run(RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=newest), "clean-up").stopped == ()
@@ -105,7 +105,7 @@ def look(world: World) -> State:
     for branch in branches:
         line = world.table(branch)
         found = line.snapshots().to_pylist()
-        # A clean-up that is repeated keeps out commits once more.
+        # A clean-up that is repeated blocks commits once more.
         found = [item for item in found if not item["commit_user"].startswith(FENCE_USER)]
         snapshots[branch] = tuple(f"{item['snapshot_id']} {item['commit_kind']}" for item in found)
         all_rows[branch] = rows(line)

@@ -240,7 +240,7 @@ def unreached(storage: Storage, root: str) -> set[str]:
 
 
 def words_of(row: bytes) -> Iterator[tuple[str, int]]:
-    """Each value of a stored row, read as a text and as a whole number.
+    """Each value of a stored row, read as a text and as an integer.
 
     A row is a count, null bits in words of eight bytes, then a word for each value.
     """

@@ -74,7 +74,7 @@ class Rehearsal:
         return "succeeded", result
 
     def known_rows(self) -> list[Any]:
-        """Rows of the main branch that may be seen when the action was cut short."""
+        """Rows of the main branch that may be seen when the action was interrupted."""
         known = [] if self.before is None else [self.before.rows["main"]]
         return [*known, self.after.rows["main"], *(self.versions if self.scenario.passes_through else ())]
 

@@ -135,7 +135,7 @@ class World(Place):
         return super().run(spec, user, branch, table=table)
 
     def create(self, *, keys: Sequence[str] = (), by: Sequence[str] = ("p",), **options: Any) -> None:
-        """The table, with `COLUMNS`; `a__b_c` in the name of an option stands for `a.b-c`."""
+        """The table, with `COLUMNS`; `a__b_c` in the name of an option means `a.b-c`."""
         given = {name.replace("__", ".").replace("_", "-"): str(value) for name, value in options.items()}
         self.make(COLUMNS, keys, by, given)
 
