@@ -124,6 +124,8 @@ class SparkSubmit:
             except (AirflowException, RuntimeError, OSError) as error:
                 failed = error if isinstance(error, AirflowException) else AirflowException(f"spark-submit: {error}")
         self._hook = None
+        if hook._submit_sp is not None and hook._submit_sp.stdout is not None:  # noqa: SLF001 - it leaves it open
+            hook._submit_sp.stdout.close()  # noqa: SLF001
         outcome = record.outcome()
         if isinstance(outcome, engine.JobFailure):
             raise exception_of(outcome) from failed
