@@ -11,7 +11,8 @@ from paimon_engine.action import Context
 from paimon_engine.actions.create_day_tags import CreateDayTags, DayTagsResult, create_day_tags
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.table.state.snapshots import read_tag
-from tests.actions.history import HOUR_MS, History
+from tests.support.world import HOUR_MS
+from tests.support.world.made_up import History
 
 FOUR_DAYS = {"2013-01-01": 2, "2013-01-02": 2, "2013-01-03": 4, "2013-01-04": 5}
 
