@@ -42,10 +42,15 @@ class Detaching(Protocol):
 
 
 def exception_of(failure: engine.JobFailure) -> AirflowException:
-    """The exception of a job that failed, with class and message of the error and those of its causes."""
+    """The exception of a job that failed, with class and message of the error and those of its causes.
+
+    Its cause is the engine's error, if it was one, as for jobs in the task's own process: retry policies look at it.
+    """
     kind = failure.error_type
     is_hopeless = kind is not None and issubclass(kind, HOPELESS)
-    return AirflowFailException(str(failure)) if is_hopeless else AirflowException(str(failure))
+    found = AirflowFailException(str(failure)) if is_hopeless else AirflowException(str(failure))
+    found.__cause__ = None if kind is None else kind(failure.message)
+    return found
 
 
 def log_progress(progress: engine.Progress) -> None:

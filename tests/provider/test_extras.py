@@ -14,6 +14,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_paimon.assets import paimon_table
 from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.launchers.base import exception_of
 from airflow_provider_paimon.notifications.maintenance import PaimonMaintenanceNotifier
 from airflow_provider_paimon.operators.alter import PaimonAlterTableOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
@@ -33,6 +34,7 @@ from paimon_engine.errors import (
     OutcomeUnknownError,
     StorageError,
 )
+from paimon_engine.job_record import JobFailure
 from tests.provider.conftest import TABLE, make_context, rows
 from tests.support.dag_runs import run_dag, states_of, xcom_of
 
@@ -179,6 +181,13 @@ def test_which_errors_are_worth_another_try(error: Exception, action: RetryActio
         assert (found.action, found.retry_delay) == (action, delay)
     error.__cause__ = wrapped
     assert PAIMON_RETRY_POLICY.evaluate(error, 1, 3).action is action
+
+
+@pytest.mark.parametrize("error", [ConflictError("x"), NotFoundError("x"), ValueError("x")])
+def test_the_policy_sees_the_error_of_a_job_in_another_process(error: Exception):
+    raised = exception_of(JobFailure.of(error))
+
+    assert PAIMON_RETRY_POLICY.evaluate(raised, 1, 3) == PAIMON_RETRY_POLICY.evaluate(error, 1, 3)
 
 
 def test_a_task_that_cannot_succeed_is_not_tried_again(lake: str):
