@@ -306,7 +306,7 @@ def _default_parallelism(session: SparkSession) -> int:
     local = re.fullmatch(r"local\[(\d+)\]", session.conf.get("spark.master", None) or "")
     if local:
         return int(local[1])
-    (last,) = session.range(0, 1 << 20).selectExpr("max(spark_partition_id())").collect()
+    (last,) = session.range(0, 1 << 20).selectExpr("spark_partition_id() AS number").selectExpr("max(number)").collect()
     return int(last[0]) + 1
 
 

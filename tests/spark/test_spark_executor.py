@@ -138,7 +138,9 @@ def test_parallelism_is_what_the_session_has(executor):
 
 
 def test_parallelism_without_a_telling_master(spark):
-    elsewhere = SimpleNamespace(conf={"spark.master": "yarn"}, range=spark.range)
+    """A Connect session has no context that could say it, so that a range shows it; here a classic one cuts it."""
+    connect_session = type("SparkSession", (SimpleNamespace,), {"__module__": "pyspark.sql.connect.session"})
+    elsewhere = connect_session(conf={"spark.master": "yarn"}, range=spark.range)
 
     assert SparkExecutor(elsewhere).parallelism == 2
 
