@@ -61,3 +61,16 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
         return kind(found)
     wanted = "a mapping of names and values" if kind is dict else "a list"
     raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {shown(found)}")
+
+
+def list_in(value: Any) -> Any:
+    """The list in the text of YAML or JSON that a template file leaves; all else as it is, for the engine to judge."""
+    if not isinstance(value, str):
+        return value
+    import yaml
+
+    try:
+        found = yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
+    return found if isinstance(found, list) else value

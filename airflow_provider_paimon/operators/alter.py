@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from airflow_provider_paimon.rendered import structure
+from airflow_provider_paimon.rendered import list_in
 
 
 class PaimonAlterTableOperator(PaimonActionOperator):
@@ -27,4 +27,4 @@ class PaimonAlterTableOperator(PaimonActionOperator):
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:
         """Fields of the action; the changes as a file has them, too."""
         given = super().action_arguments(context)
-        return {**given, "changes": structure("changes", given["changes"], list) or []}
+        return {**given, "changes": list_in(given["changes"])}
