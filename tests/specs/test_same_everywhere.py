@@ -221,8 +221,9 @@ def plain(value: Any) -> Any:
 
 
 def told(error: BaseException) -> str:
-    """The message of an error, without what Airflow puts before it."""
-    return VOLATILE.sub("…", re.sub(r"^t: ", "", str(error).partition("\n")[0]))
+    """The message of an error, without the task and the class of the error that Airflow's exception names first."""
+    text = re.sub(r"^t: ", "", str(error).partition("\n")[0])
+    return VOLATILE.sub("…", text.removeprefix(f"{type(error.__cause__).__name__}: "))
 
 
 @pytest.fixture
