@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from paimon_engine.errors import InvalidArgumentError
@@ -12,18 +16,37 @@ pytestmark = pytest.mark.spark
 MIB = 1 << 20
 
 
-def test_an_embedded_session_takes_memory_settings_and_options_of_the_jvm():
-    settings = {"spark.sql.shuffle.partitions": "3", "spark.driver.extraJavaOptions": "-Dpaimon.test=yes"}
+LOOK = """
+import json
+from paimon_engine.jobs import open_executor
+from paimon_engine.resources import Resources
 
-    with open_executor("local[1]", Resources(memory=600 * MIB, spark_conf=settings)) as executor:
-        session = executor.session  # type: ignore[attr-defined]
-        java = session.sparkContext._jvm.java.lang
-        assert session.conf.get("spark.sql.shuffle.partitions") == "3"
-        assert session.sparkContext.defaultParallelism == 1
-        assert 500 * MIB < java.Runtime.getRuntime().maxMemory() <= 600 * MIB
-        assert java.System.getProperty("paimon.test") == "yes"
-        # Ours are still there.
-        assert "paimon-spark-" in java.System.getProperty("java.io.tmpdir")
+settings = {"spark.sql.shuffle.partitions": "3", "spark.driver.extraJavaOptions": "-Dpaimon.test=yes"}
+with open_executor("local[1]", Resources(memory=600 << 20, spark_conf=settings)) as executor:
+    java = executor.session.sparkContext._jvm.java.lang
+    print(
+        json.dumps(
+            {
+                "partitions": executor.session.conf.get("spark.sql.shuffle.partitions"),
+                "parallelism": executor.session.sparkContext.defaultParallelism,
+                "memory": java.Runtime.getRuntime().maxMemory(),
+                "property": java.System.getProperty("paimon.test"),
+                "tmpdir": java.System.getProperty("java.io.tmpdir"),
+            }
+        )
+    )
+"""
+
+
+def test_an_embedded_session_takes_memory_settings_and_options_of_the_jvm():
+    """In a process of its own: where a JVM runs already, it keeps its memory and its options."""
+    ended = subprocess.run([sys.executable, "-c", LOOK], check=True, capture_output=True, text=True)
+
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert (found["partitions"], found["parallelism"], found["property"]) == ("3", 1, "yes")
+    assert 500 * MIB < found["memory"] <= 600 * MIB
+    # Ours are still there.
+    assert "paimon-spark-" in found["tmpdir"]
 
 
 def test_a_session_on_a_server_takes_settings_of_a_session(connect_url: str):
