@@ -23,13 +23,14 @@ SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # What needs no Java and no server, for the daily loop.
 FAST := tests/lsm tests/merge tests/meta tests/predicate tests/test_tidy.py
 
-.PHONY: help setup demo ui lint check test test-install docs clean
+.PHONY: help setup demo ui lint check test test-install test-airflow docs clean
 
 help:
 	@echo 'make demo          set up, then run seven days of real flights through Airflow, Spark and Paimon'
 	@echo 'make ui            open the Airflow UI on what the demo left'
 	@echo 'make check         lint, types, layers and the fast tests: about a minute, without Java'
 	@echo 'make test          set up, then lint, check types and layers, and run all tests'
+	@echo 'make test-airflow  the tests that run a real Airflow for minutes each (about half an hour)'
 	@echo 'make test-install  install the wheel into an empty environment (some minutes)'
 	@echo 'make docs          build the documentation, to .cache/docs/index.html'
 	@echo 'make clean         remove everything that the other commands made'
@@ -57,6 +58,10 @@ check: lint
 test: lint
 	@mkdir -p .cache/tests
 	@exec $(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+
+test-airflow: setup
+	@mkdir -p .cache/tests
+	@exec $(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest --long -m long $(PYTEST_ARGS)
 
 test-install: setup
 	@mkdir -p .cache/tests

@@ -69,13 +69,6 @@ def commands(code: str) -> Iterator[list[str]]:
     assert not pending, f"a quote is not closed: {pending}"
 
 
-def placed(code: str, lake: str, staging: str) -> str:
-    """The code of a DAG with folders of a test in place of `/tmp/lake` or `/lake`, and of `/staging`, in its texts."""
-    for place, folder in ((WAREHOUSE, lake), ("/lake", lake), ("/staging", staging)):
-        code = code.replace(f'"{place}', f'"{folder}')
-    return code
-
-
 def run_python(page: Path, block: Block, lake: str, names: dict[str, Any]) -> None:
     """Runs a block; errors name the line of the page."""
     code = "\n" * (block.line - 1) + block.code.replace(WAREHOUSE, lake)

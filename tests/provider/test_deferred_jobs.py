@@ -5,6 +5,7 @@ The job's process is the engine's own. It waits at a gate before its work, and w
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ from paimon_engine import Catalog
 from tests.provider.conftest import SCHEMA, rows
 from tests.support.airflow import PROJECT, RealAirflow, lives
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(900)]
 
 TASKS = ("parts", "worker", "driver", "marked")
 GATE = """
@@ -114,6 +115,11 @@ class Jobs:
     def ids(self, name: str) -> Counter[int]:
         return Counter(self.lake.table(f"db.{name}").to_arrow()["id"].to_pylist())
 
+    def record_of(self, driver: int) -> Path:
+        """The folder with the record of the job that this process carries out."""
+        beats = (path for path in self.records() if path.name == "beat.json")
+        return next(path.parent for path in beats if json.loads(path.read_text())["pid"] == driver)
+
     def records(self) -> list[Path]:
         return [path for path in (self.home / "lake" / "_paimon_jobs").rglob("*") if path.is_file()]
 
@@ -156,11 +162,14 @@ def test_a_job_whose_worker_was_killed_is_found_again(jobs: Jobs):
 
 def test_a_task_that_is_marked_failed_ends_its_job(jobs: Jobs):
     driver = jobs.wait_until_begun("marked")
+    record = jobs.record_of(driver)
 
     jobs.airflow.patch(f"dags/jobs/dagRuns/{jobs.run}/taskInstances/marked", {"new_state": "failed"})
 
     jobs.airflow.wait_until(lambda: not lives(driver), "the end of the job's process")
     assert jobs.lake.table("db.marked").latest_snapshot_id() is None
+    # The trigger deletes it, which a killed triggerer could not: the next test kills that.
+    jobs.airflow.wait_until(lambda: not any(record.glob("*")), "the end of the job's record")
 
 
 def test_a_job_goes_on_while_triggerer_and_scheduler_are_killed(jobs: Jobs):

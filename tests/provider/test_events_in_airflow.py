@@ -14,7 +14,7 @@ from paimon_engine import Catalog, Table
 from tests.provider.conftest import SCHEMA, rows
 from tests.support.airflow import RealAirflow
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(1200)]
 
 DAG_FILE = """
 import os

@@ -13,7 +13,7 @@ from paimon_engine import Catalog, Table
 from tests.provider.conftest import SCHEMA, rows, set_time
 from tests.support.airflow import PROJECT, RealAirflow
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(900)]
 
 EXAMPLES = ("nightly_maintenance", "follow_tags", "recover", "month_close")
 DAYS = [f"2013-02-{day:02}" for day in range(1, calendar.monthrange(2013, 2)[1] + 1)]

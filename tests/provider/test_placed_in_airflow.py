@@ -40,7 +40,7 @@ echo "$@" >> {log}
 exec {java} "$@"
 """
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Lake:

@@ -48,7 +48,7 @@ Hook.prepare = killed("prepare", Hook.prepare)
 Hook.commit = killed("commit", Hook.commit)
 '''
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Loads:
