@@ -155,7 +155,7 @@ def test_the_server_makes_the_snapshot_files(table, server: RestServer):
 def test_files_of_the_server_are_made_by_it_alone(table, name: str):
     table.write(rows(1))
 
-    with pytest.raises(UnsupportedError, match="the REST catalog makes this file"):
+    with pytest.raises(UnsupportedError, match="the REST catalog creates this file"):
         table._handle.env.storage.create(f"{table.path}/{name}", b"{}")
 
 
