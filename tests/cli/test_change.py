@@ -109,7 +109,7 @@ def test_progress_as_json_is_written_to_standard_error(paimon: Run, table: Table
     ended = paimon("compact", table.path, "--full", "--progress", "json")
 
     steps = [json.loads(line.removeprefix("@paimon ")) for line in ended.err.splitlines()]
-    assert steps == [{"stage": "compact", "done": done, "total": 1} for done in (0, 1)]
+    assert steps == [{"stage": "compact, round 1", "done": done, "total": 1} for done in (0, 1)]
 
 
 def test_manifests_are_planned_then_rewritten_then_nothing_is_left_to_do(paimon: Run, table: Table):

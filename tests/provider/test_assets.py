@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -302,7 +303,7 @@ def test_the_hook_notes_what_is_read_and_written(lake: str, warehouse: str, line
     uri = "paimon://lake/air/flights"
     assert [(item.asset.uri, item.count) for item in collected.inputs] == [
         (uri, 2),
-        (f"file://{warehouse}/air.db/flights", 1),
+        (Path(warehouse, "air.db/flights").as_uri(), 1),
     ]
     assert [item.asset.uri for item in collected.outputs] == [paimon_table(TABLE, warehouse=warehouse).uri]
 

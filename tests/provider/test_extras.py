@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import pytest
 from airflow.sdk import DAG, BaseNotifier, RetryAction, task
@@ -61,7 +62,7 @@ def test_a_task_links_to_the_directory_of_its_table(lake: str, warehouse: str):
 
     run = run_dag(dag)
 
-    assert link_of(run, "expire_flights") == f"file://{warehouse}/air.db/flights"
+    assert link_of(run, "expire_flights") == Path(warehouse, "air.db/flights").as_uri()
     stored = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_dict["expire_flights"]
     assert [link.name for link in stored.operator_extra_links] == ["Paimon table"]
 
@@ -75,7 +76,7 @@ def test_a_task_links_into_the_data_catalog(lake: str, warehouse: str, monkeypat
 
     run = run_dag(dag)
 
-    path = f"{warehouse}/air.db/flights".replace("/", "%2F")
+    path = quote(f"{warehouse}/air.db/flights", safe="")
     assert link_of(run, "compact_flights") == f"https://catalog.example.com/lake/air/flights?at=4&of={path}"
 
 
