@@ -27,6 +27,8 @@ def test_what_is_encoded_is_decoded_in_ascending_order(hashes: set[int]):
 
 @pytest.mark.parametrize("case", corpus_cases("dynamic bucket"))
 def test_the_hashes_of_javas_files_are_those_that_java_reads(case: Case):
+    if "index" not in case.expected:
+        pytest.skip("the tables that travel with the tests do not say what their index files hold")
     files = [file for file in case.expected["index"] if file["type"] == "HASH"]
     for file in files:
         data = (case.table / "index" / file["file"]).read_bytes()
