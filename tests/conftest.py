@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="also run a real Airflow for minutes")
+    parser.addoption("--long", action="store_true", help="also run what takes minutes")
     parser.addoption("--install", action="store_true", help="also install the wheel into an empty environment")
 
 
@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("install") and not config.getoption("--install"):
             item.add_marker(pytest.mark.skip(reason="takes minutes and a package index: make test-install"))
         if item.get_closest_marker("long") and not config.getoption("--long"):
-            item.add_marker(pytest.mark.skip(reason="runs a real Airflow for minutes: make test-airflow"))
+            item.add_marker(pytest.mark.skip(reason="takes minutes, most by a real Airflow: make test-airflow"))
         for fixture, marker in MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)

@@ -71,7 +71,7 @@ def test_the_wheel_can_be_installed_alone(tmp_path: Path):
     assert not any(name.startswith(("apache-airflow", "pyspark")) for name in needed)
 
 
-@pytest.mark.install
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_packed_environment_runs_the_engine(tmp_path: Path):
     program = Path(sys.executable).with_name("paimon-engine")
