@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, date
 from decimal import Decimal
@@ -387,10 +387,14 @@ def planned_bytes(job: Job) -> int | None:
     if info.planned_bytes is None:
         return None
     try:
-        return info.planned_bytes(_open_table(replace(job, create=None))[0], job.action)
+        table, _ = _open_table(replace(job, create=None))
     except NotFoundError:
         if job.create is None or not isinstance(job.action, Write):
             raise
+    else:
+        if isinstance(job.action, Write) and write_is_done(table, job.action, job.commit_user):
+            return 0  # its files may be gone by now
+        return info.planned_bytes(table, job.action)
     return source_bytes(job.action.source, EnvConfig("", job.storage.options, job.storage.secrets))
 
 
@@ -420,6 +424,10 @@ def check_job(job: Job) -> None:
 
 def _open_table(job: Job) -> tuple[TableHandle, bool]:
     """The table of a job, made if the job asks for it; and whether it was."""
+    if isinstance(job.action, Write) and job.create is not None:
+        # Who finds the table needs no source, and that of an earlier attempt may be gone.
+        with suppress(NotFoundError):
+            return _open_table(replace(job, create=None))
     return _open_named(job) if job.catalog.options else _open(job)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from paimon_engine import Catalog, SetOption, Table
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
-from paimon_engine.jobs import ACTIONS, Job, NewTable, TableRef, action_type, planned_bytes, run
+from paimon_engine.jobs import ACTIONS, Job, NewTable, TableRef, action_type, check_job, planned_bytes, run
 
 ROWS = 2_000
 
@@ -148,3 +149,19 @@ def test_a_wrong_condition_is_found_by_planning(tmp_path: Path):
 
 def test_every_action_on_rows_can_be_planned():
     assert [name for name, info in ACTIONS.items() if info.on_tasks and info.planned_bytes is None] == []
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_write_that_is_done_asks_for_no_source(tmp_path: Path, source: Callable[[int], str], *, is_new: bool):
+    """An attempt whose answer was lost is repeated, and its files have been moved away since."""
+    path = source(10)
+    ref = TableRef(path=str(tmp_path / "lake/db.db/new")) if is_new else TableRef(path=table_of(tmp_path).path)
+    again = Job(ref, action_type("write")(path), "u", create=NewTable() if is_new else None)
+    first = run(again)
+    Path(path).unlink()
+
+    check_job(again)
+    assert planned_bytes(again) == 0
+    assert (run(again).status, run(again).snapshot_id) == ("already_done", first.snapshot_id)
+    with pytest.raises(NotFoundError, match="no source file"):
+        planned_bytes(replace(again, commit_user="another"))
