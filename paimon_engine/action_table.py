@@ -141,8 +141,8 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "rollback": ActionInfo(Rollback, rollback, "make an earlier snapshot or tag the latest"),
     "alter_table": ActionInfo(AlterTable, alter_table, "change columns, options or comments"),
     "remove_orphan_files": ActionInfo(RemoveOrphanFiles, remove_orphan_files, "delete old files that nothing names"),
-    "restore": ActionInfo(Restore, restore, "bring back what was moved aside"),
-    "empty_quarantine": ActionInfo(EmptyQuarantine, empty_quarantine, "delete permanently what was moved aside"),
+    "restore": ActionInfo(Restore, restore, "restore what was quarantined"),
+    "empty_quarantine": ActionInfo(EmptyQuarantine, empty_quarantine, "delete permanently what was quarantined"),
     "purge_files": ActionInfo(PurgeFiles, purge_files, "empty a table and delete all that it has been"),
     "remove_unexisting_files": ActionInfo(
         RemoveUnexistingFiles, remove_unexisting_files, "remove missing data files from the manifests"

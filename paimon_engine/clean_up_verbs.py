@@ -39,7 +39,7 @@ from paimon_engine.verbs import MomentLike, Verbs
 
 
 class CleanUpVerbs(Verbs):
-    """What removes, repairs and brings back."""
+    """What removes, repairs and restores."""
 
     def remove_orphan_files(
         self,
@@ -52,7 +52,7 @@ class CleanUpVerbs(Verbs):
         """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
 
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; a day by default. It must be longer ago
-        than any job runs. With `quarantine` files are moved aside, and `restore` brings them back. Nothing goes where
+        than any job runs. With `quarantine` files are moved, and `restore` restores them. Nothing is deleted where
         anything cannot be read, or where versions of the table seem to be missing; `stopped` says so.
         `confirm_latest_snapshot` confirms that none is: the number of the latest snapshot, 0 if there is none.
 
@@ -80,7 +80,7 @@ class CleanUpVerbs(Verbs):
         return self._act(restore, Restore, locals())
 
     def quarantines(self) -> list[Mapping[str, Any]]:
-        """What was moved aside and can be brought back, oldest first, also what runs that died have left of it.
+        """What was quarantined and can be restored, oldest first, also what runs that died have left of it.
 
         Each with `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, `files_there`, `problem` and
         `state`: `complete`, `unfinished` (files of it are still, or again, in their old places), `incomplete` (files
@@ -93,7 +93,7 @@ class CleanUpVerbs(Verbs):
     def empty_quarantine(
         self, quarantine: str | None = None, *, older_than: MomentLike | None = None, dry_run: bool = False
     ) -> EmptyQuarantineResult:
-        """Deletes permanently what was moved aside: one quarantine, or all that are older (30 days by default).
+        """Deletes permanently what was quarantined: one quarantine, or all that are older (30 days by default).
 
         Run it again to finish what was interrupted. `stopped` of the result says what was left.
 
@@ -114,7 +114,7 @@ class CleanUpVerbs(Verbs):
         """Empties the table, and deletes older snapshots, tags, branches, consumers and all files that they reached.
 
         Schema and options stay, and with `keep_tags` or `keep_branches` those. Files that nothing names go if they are
-        older than `older_than`, a day by default. With `quarantine` all of it can be brought back.
+        older than `older_than`, a day by default. With `quarantine` all of it can be restored.
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """

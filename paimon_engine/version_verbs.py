@@ -259,7 +259,7 @@ class VersionVerbs(Verbs):
     def reset_consumer(
         self, name: str, next_snapshot: int | None = None, *, quarantine: bool = False
     ) -> ConsumersResult:
-        """Lets a consumer continue from a snapshot; without one it is deleted, or moved aside.
+        """Lets a consumer continue from a snapshot; without one it is deleted, or quarantined.
 
         Raises: InvalidArgumentError, NotFoundError.
         """

@@ -71,8 +71,8 @@ class PaimonCommitHook(PaimonHook):
         The commit has the name of this task in its DAG run, as those of the operators: a retry finds what an earlier
         attempt has committed (`already_done`) and aborts what was prepared again since; a clear after success commits
         what was prepared again; the same messages are never committed twice. `idempotency_key`, `on_clear` and
-        `force_rerun` are as for the operators. Outside of a task give a `commit_user`, by which a repeated call is
-        known. `noop` if nothing was prepared.
+        `force_rerun` are as for the operators. Outside of a task give a `commit_user`, which identifies a
+        repeated call. `noop` if nothing was prepared.
 
         Raises: InvalidArgumentError for messages of several tables, of another table, of one that was dropped and
         created again, or of an earlier schema; NotFoundError, ConflictError if they were aborted; StorageError.
@@ -175,7 +175,7 @@ def _context() -> Any:
         return get_current_context()
     except RuntimeError as error:
         raise InvalidArgumentError(
-            "outside of a task give a commit_user, by which a repeated commit is known"
+            "outside of a task give a commit_user, which identifies a repeated commit"
         ) from error
 
 

@@ -35,7 +35,7 @@ class PaimonRestoreOperator(PaimonActionOperator):
 
 
 class PaimonEmptyQuarantineOperator(PaimonActionOperator):
-    """Deletes permanently what was moved aside.
+    """Deletes permanently what was quarantined.
 
     Args:
         quarantine: name of one quarantine.

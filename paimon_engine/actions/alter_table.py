@@ -1,4 +1,4 @@
-"""ALTER TABLE: the next schema of a table, in one file that is there whole or not at all.
+"""ALTER TABLE: the next schema of a table, in one file that is created completely or not at all.
 
 1. The changes are applied to the newest schema and checked like a new table.
 2. The new schema gets the next id. If another writer has taken that id, the changes are applied to its schema again.
@@ -24,14 +24,14 @@ from paimon_engine.table.state.schema_commit import alter_schema, stored_schema
 
 @dataclass(frozen=True, slots=True)
 class AlterTable(Spec):
-    """Changes of a schema, in order; all of them are made, or none. Kept in their JSON form."""
+    """Changes of a schema, in order; all of them are made, or none. Stored in their JSON form."""
 
     changes: Annotated[
         Sequence[SchemaChange | Mapping[str, Any]], 'changes in order, such as [{"change": "drop_column", "name": "a"}]'
     ]
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError for what is not a change."""
+        """Raises: InvalidArgumentError for anything that is not a change."""
         check_fields(self)
         if not self.changes:
             raise InvalidArgumentError("no change is given; name at least one")
@@ -41,7 +41,7 @@ class AlterTable(Spec):
 
 @dataclass(frozen=True, slots=True)
 class AlterResult(Result):
-    """What ALTER did; `status` is `altered`, or `noop` if the table is as the changes want it already."""
+    """What ALTER did; `status` is `altered`, or `noop` if the table already is as the changes would make it."""
 
     status: str
     schema_id: int
@@ -54,9 +54,9 @@ class AlterResult(Result):
 def alter_table(context: Context, spec: AlterTable) -> AlterResult:
     """Changes the schema of the table's branch.
 
-    With a `commit_user`, changes that the newest schema came from already are a `noop`: a job that ran before.
+    With a `commit_user`, changes that have already produced the newest schema are a `noop`: the job ran before.
 
-    Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
+    Raises: InvalidArgumentError, UnsupportedError naming the change that is not supported; ConflictError; StorageError.
     """
     table = context.table
     changes = as_changes(spec.changes)
@@ -64,7 +64,7 @@ def alter_table(context: Context, spec: AlterTable) -> AlterResult:
         before, after = alter_schema(table, changes)
     except InvalidArgumentError:
         latest = stored_schema(table)
-        if context.commit_user is None or not _came_from(table, latest, changes):
+        if context.commit_user is None or not _was_made_by(table, latest, changes):
             raise
         before = after = latest
     return AlterResult(
@@ -75,7 +75,7 @@ def alter_table(context: Context, spec: AlterTable) -> AlterResult:
     )
 
 
-def _came_from(table: TableHandle, latest: TableSchema, changes: Sequence[SchemaChange]) -> bool:
+def _was_made_by(table: TableHandle, latest: TableSchema, changes: Sequence[SchemaChange]) -> bool:
     """Whether the changes made the newest schema out of the one before."""
     if latest.id == 0:
         return False

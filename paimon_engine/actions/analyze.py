@@ -1,4 +1,4 @@
-"""Analyze: read the table, gather what query planners ask of its columns, and commit it as statistics.
+"""Analyze: read the table, compute the column statistics that query planners use, and commit them.
 
 The rows are those of the latest snapshot, merged; splits are read as tasks. The snapshot made names the statistics
 file and changes nothing else; later snapshots keep it until the schema changes.
@@ -45,7 +45,7 @@ class Analyze(Spec):
 class AnalyzeResult(Result):
     """What an analysis found; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no snapshot).
 
-    `columns` holds, by name, what the statistics file says of each column.
+    `columns` maps each column's name to its statistics, as in the statistics file.
     """
 
     status: str
@@ -97,7 +97,7 @@ def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
 
 
 def planned_bytes(table: TableHandle, spec: Analyze) -> int:  # noqa: ARG001 - as of all actions
-    """Bytes of the files whose rows would be read now, whatever columns, from metadata alone."""
+    """Bytes of the files whose rows would be read now, all columns included; from metadata only."""
     return sum(entry.file.size_bytes for entry in live_entries(table, latest_snapshot(table)))
 
 
@@ -106,7 +106,7 @@ def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
         return tuple(column.name for column in table.schema.row_type if has_statistics(column))
     nested = [name for name in spec.columns if not has_statistics(table.schema.row_type.field(name))]
     if nested:
-        raise InvalidArgumentError(f"column {nested[0]!r} has a nested type, of which there are no statistics")
+        raise InvalidArgumentError(f"column {nested[0]!r} has a nested type; there are no statistics of nested types")
     return tuple(dict.fromkeys(spec.columns))
 
 
@@ -133,7 +133,7 @@ def _statistics(context: Context, table: TableHandle, snapshot: Snapshot, column
 
 
 def sketch_split(env: Env, task: AnalyzeTask) -> tuple[int, list[ColumnSketch]]:
-    """Number of rows of a split, and what there is to say of each of the task's columns that can be analyzed."""
+    """Number of rows of a split, and a sketch of each of the task's columns that can be analyzed."""
     table = task.table.load(env)
     fields = [table.schema.row_type.field(name) for name in task.columns]
     sketches = [ColumnSketch(column) for column in fields if has_statistics(column)]
@@ -146,7 +146,7 @@ def sketch_split(env: Env, task: AnalyzeTask) -> tuple[int, list[ColumnSketch]]:
 
 
 def _commit_or_clean(table: TableHandle, request: CommitRequest, name: str) -> Committed:
-    """Commits; deletes the statistics file where it is certainly in no snapshot."""
+    """Commits; deletes the statistics file if certainly no snapshot names it."""
     try:
         outcome = commit(table, request)
     except OutcomeUnknownError:

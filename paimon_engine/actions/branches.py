@@ -1,12 +1,12 @@
-"""Branches: make, delete with the files that only they need, rename; and make main continue from a branch.
+"""Branches: create, delete with the files that only they need, rename; and let main continue from a branch.
 
-Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was interrupted may be
+Fast-forward, in this order, so that a reader finds snapshot ids without a gap and a run that was interrupted may be
 repeated from the branch, which stays as it is:
 
-1. Main's tags and changelogs that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
+1. Main's tags and changelogs that the branch lacks are deleted, then main's snapshots after the branch's newest one.
 2. Schemas of the branch are written over main's.
-3. From the first one that differs, the branch's snapshots take the place of main's; then main's newer schemas go, and
-   the branch's changelogs of expired snapshots and its tags come.
+3. From the first one that differs, the branch's snapshots replace main's; then main's newer schemas are deleted, and
+   the branch's changelogs of expired snapshots and its tags are copied.
 4. Files that only the replaced snapshots and tags reached are deleted.
 
 Source: `FileSystemBranchManager` of the Java library. Differences: files that nothing reaches any more are deleted,
@@ -90,9 +90,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CreateBranch(Spec):
-    """Make a branch: empty, of a tag of main, or of one of main's snapshots.
+    """Create a branch: empty, from a tag of main, or from one of main's snapshots.
 
-    A branch of a tag is safe beside Java's expiry, which looks at tags only and not at branches; ours looks at both.
+    Java's expiry keeps the files of a branch only if it was created from a tag, since it checks tags and not branches.
     If the branch exists: `error` raises ConflictError, `ignore` leaves it as it is.
     """
 
@@ -120,7 +120,7 @@ class RenameBranch(Spec):
 
 @dataclass(frozen=True, slots=True)
 class FastForward(Disposal):
-    """Make main what the branch is, from the branch's first snapshot on; a dry run says what goes."""
+    """Make main what the branch is, from the branch's first snapshot on; a dry run says what would be removed."""
 
     branch: Annotated[Name, "name of the branch"]
     dry_run: DryRun = False
@@ -128,10 +128,10 @@ class FastForward(Disposal):
 
 @dataclass(frozen=True, slots=True)
 class BranchResult(Result):
-    """What became of a branch.
+    """Outcome of an action on a branch.
 
-    `status` is `created`, `deleted`, `renamed`, `forwarded`, `already_done` or `dry_run`; `snapshot_id` the latest
-    snapshot of what it is about. `removed_snapshots`, `removed_tags` and `removed_changelogs` are those that main lost;
+    `status` is `created`, `deleted`, `renamed`, `forwarded`, `already_done` or `dry_run`; `snapshot_id` is the
+    latest snapshot of the branch concerned. `removed_snapshots`, `removed_tags` and `removed_changelogs` are main's;
     `consumers_ahead` names consumers of main that would continue from a snapshot that was removed. `stopped` says why
     files were left.
     """
@@ -156,10 +156,10 @@ class BranchResult(Result):
 
 @action
 def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
-    """Makes the branch. One that was interrupted may be repeated.
+    """Creates the branch. If it was interrupted, it may be repeated.
 
-    Raises: ConflictError if the branch exists and must not, or if its origin expired meanwhile; NotFoundError if there
-    is no such tag or snapshot; InvalidArgumentError; UnsupportedError where a server keeps the branches.
+    Raises: ConflictError if the branch exists and may not, or if its snapshot expired meanwhile; NotFoundError if the
+    tag or snapshot does not exist; InvalidArgumentError; UnsupportedError if a server manages the branches.
     """
     table = context.table
     refuse_server(table)
@@ -167,24 +167,24 @@ def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
     if spec.if_exists not in ("error", "ignore"):
         raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of error, ignore")
     if spec.tag is not None and spec.snapshot is not None:
-        raise InvalidArgumentError("make a branch of a tag or of a snapshot, not of both")
+        raise InvalidArgumentError("give a tag or a snapshot, not both")
     main = with_branch_paths(table, MAIN_BRANCH)
     tag = None if spec.tag is None else read_tag(main, spec.tag)
     origin = tag.snapshot if tag is not None else None if spec.snapshot is None else read_snapshot(main, spec.snapshot)
     files = branch_files(table, spec.branch, origin, tag)
-    made_from = json.dumps({"tag": spec.tag, "snapshot": spec.snapshot})
-    if branch_exists(table, spec.branch) and not is_unfinished(table, spec.branch, made_from):
+    origin_text = json.dumps({"tag": spec.tag, "snapshot": spec.snapshot})
+    if branch_exists(table, spec.branch) and not is_unfinished(table, spec.branch, origin_text):
         if spec.if_exists == "error":
             raise ConflictError(f"branch {spec.branch!r} of {table.paths.root} exists already")
         return _result("already_done", table, spec.branch)
-    write_branch(table, spec.branch, files, made_from)
+    write_branch(table, spec.branch, files, origin_text)
     if origin is not None:
-        _check_still_there(main, spec, origin)
+        _check_origin_exists(main, spec, origin)
     return _result("created", table, spec.branch)
 
 
-def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) -> None:
-    """An expiry or deletion that began before the branch was there has not seen it."""
+def _check_origin_exists(main: TableHandle, spec: CreateBranch, origin: Snapshot) -> None:
+    """An expiry or deletion that began before the branch was created did not know of it."""
     snapshots = snapshots_newest_first(main, newer_than=origin.id - 1)
     kept = (*snapshots, *(tag.snapshot for tag in readable_tags(main)[0]))
     if not any(same_commit(other, origin) for other in kept):
@@ -196,10 +196,10 @@ def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) 
 
 @action
 def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
-    """Renames the branch. Safe to repeat; no one should write to it meanwhile.
+    """Renames the branch. Safe to repeat; no writer may use it meanwhile.
 
     Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError for a bad name, or if the table
-    falls back on the branch; UnsupportedError where a server keeps the branches.
+    falls back on the branch; UnsupportedError if a server manages the branches.
     """
     table = context.table
     refuse_server(table)
@@ -222,7 +222,7 @@ def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
 
 def _check_not_main(name: str) -> None:
     if name == MAIN_BRANCH:
-        raise InvalidArgumentError(f"{MAIN_BRANCH!r} is the table itself, not a branch beside it")
+        raise InvalidArgumentError(f"{MAIN_BRANCH!r} is the table itself, not one of its branches")
 
 
 def _check_no_fallback(table: TableHandle, name: str) -> None:
@@ -242,9 +242,9 @@ def _result(status: str, table: TableHandle, branch: str) -> BranchResult:
 
 @action
 def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
-    """Deletes the branch and what only it needed. Safe to repeat, and beside readers and writers of other branches.
+    """Deletes the branch and the files that only it needed. Safe to repeat.
 
-    What cannot be understood keeps what it might need, and `stopped` says so.
+    Files that an unreadable version might need are kept, and `stopped` says so.
 
     Raises: InvalidArgumentError for main, or if the table falls back on the branch; UnsupportedError; StorageError.
     """
@@ -301,7 +301,7 @@ def _with_deletion(result: BranchResult, done: Deletion) -> BranchResult:
 
 @dataclass(frozen=True)
 class _Forward:
-    """`first` is where main begins to differ; `snapshots` the branch's from there on; `schema_id` its first one's.
+    """`first` is the first snapshot id that differs; `snapshots` are the branch's from it on, `schema_id` its schema.
 
     `changelogs` are those of the branch that main lacks.
     """
@@ -316,10 +316,10 @@ class _Forward:
 
 @action
 def fast_forward(context: Context, spec: FastForward) -> BranchResult:
-    """Makes main what the branch is. No one should write to main meanwhile; a run that was interrupted may be repeated.
+    """Replaces main by the branch. No writer may use main meanwhile; an interrupted run may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, begins so late that main would have a
-    gap, or lacks a schema of what main keeps; CorruptTableError if a snapshot or tag cannot be understood;
+    gap, or lacks a schema that main still needs; CorruptTableError if a snapshot or tag cannot be parsed;
     ConflictError if others keep committing to main; UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`.
     """
@@ -383,19 +383,19 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
         max(theirs) + 1,
     )
     tags = {tag.name: tag for tag in list_tags(branch)}
-    # A tag that is about to go is looked for by its name: listings of some stores come late.
+    # A tag to be deleted is looked up by its name: listings of some stores are out of date.
     late = {root.tag for root in roots if root.branch == MAIN_BRANCH and root.snapshot.id >= begin} - {None, *tags}
-    tags |= {name: tag for name in sorted(filter(None, late)) if (tag := _tag_if_there(branch, name)) is not None}
+    tags |= {name: tag for name in sorted(filter(None, late)) if (tag := _read_tag_if_exists(branch, name)) is not None}
     removed, changelogs = _changelogs(branch, theirs, roots)
     for root in roots:
         if root.branch != MAIN_BRANCH or root.is_changelog:
             continue
         if root.tag is None:
-            goes = root.snapshot.id >= first
+            is_removed = root.snapshot.id >= first
         else:
             same = root.tag in tags and same_commit(tags[root.tag].snapshot, root.snapshot)
-            goes = root.snapshot.id >= begin and not same
-        removed += [root] if goes else []
+            is_removed = root.snapshot.id >= begin and not same
+        removed += [root] if is_removed else []
     snapshots = tuple(snapshot for number, snapshot in theirs.items() if number >= first)
     return _Forward(first, snapshots, tuple(tags.values()), tuple(removed), theirs[begin].schema_id, changelogs)
 
@@ -419,7 +419,7 @@ def _changelogs(
     return removed, tuple(missing)
 
 
-def _tag_if_there(branch: TableHandle, name: str) -> Tag | None:
+def _read_tag_if_exists(branch: TableHandle, name: str) -> Tag | None:
     try:
         return read_tag(branch, name)
     except NotFoundError:
@@ -476,9 +476,9 @@ def _replace_main(
 
 
 def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], news: TagNotifier) -> None:
-    """Removes tags that others have made meanwhile of what goes, where nobody could read them without its schema."""
+    """Deletes tags that others created meanwhile on removed snapshots and that need a removed schema."""
     kept = {tag.name for tag in forward.tags}
     for tag in list_tags(main):
         if tag.name not in kept and tag.snapshot.id >= forward.first and tag.snapshot.schema_id in lost:
-            logger.warning("tag %s of %s goes with what main had since the branch", tag.name, main.paths.root)
+            logger.warning("tag %s of %s is deleted: main continues from the branch", tag.name, main.paths.root)
             remove_tags(main, {tag.name: tag.snapshot.id}, news)

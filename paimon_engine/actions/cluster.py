@@ -1,9 +1,9 @@
-"""Cluster: bring rows that are near each other in some columns into the same files, so that filters on these read few.
+"""Cluster: store rows with similar values of some columns in the same files, so that filters on these read few files.
 
 1. Buckets of append tables (partitions, where there are no buckets) are planned as a compaction of all their files.
 2. A round takes as many of them as a commit should hold and the budget has left.
 3. Samples of the columns say how the rows are ordered, and cut each bucket into ranges; the rows are read once and
-   brought together by range; each range is sorted and written by a task of its own.
+   brought together by range; each range is sorted and written by a separate task.
 4. A COMPACT commit replaces the files that were read, and no others: what was inserted meanwhile stays as it is, while
    Java replaces whole partitions. Buckets whose files others have replaced are planned again.
 """
@@ -107,7 +107,7 @@ class ClusterReport:
     """One bucket, or one partition of a table without buckets. `skipped` says why nothing was done.
 
     The numbers after are None where nothing was done, or not yet; in a dry run `files_after` is the expected number.
-    `tasks` is the number of ranges in which the rows were written. `is_left` says that the budget is why nothing was.
+    `tasks` is the number of ranges in which the rows were written. `is_left` says that the budget was used up before.
     """
 
     partition: Mapping[str, str | None]
@@ -197,7 +197,7 @@ class _ClusteringState:
 def cluster(context: Context, spec: Cluster) -> ClusterResult:
     """Clusters; buckets that fail or conflict do not stop the others. With a `commit_user`, each bucket once.
 
-    Raises: UnsupportedError for tables whose rows have an order of their own; InvalidArgumentError for the columns, the
+    Raises: UnsupportedError for tables whose rows are ordered by a key; InvalidArgumentError for the columns, the
     condition or the limits; ConflictError if every bucket kept conflicting; the first failure if nothing succeeded.
     """
     table, job = context.table, context.job
@@ -215,7 +215,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
         begun = work_begins(table, run.seen)
         listener = in_round(context.on_progress, run.rounds)
         messages = _rewrite(replace(context, on_progress=listener), run, taken.chosen)
-        # A repeated job continues where it was stopped, but does not begin again if it had finished.
+        # A repeated job continues where it was stopped, but does not start again if it had finished.
         part = identifier_of(Maker.CLUSTER, job.parts + run.rounds)
         identifier = part if taken.later or run.first_failure is not None else job.identifier
         request = replace(job.request(messages), commit_identifier=identifier, begun=begun)
@@ -249,21 +249,21 @@ def planned_bytes(table: TableHandle, spec: Cluster) -> int:
     return rewritten_bytes
 
 
-# ── what is asked ───────────────────────────────────────────────────────────────────────────────
+# ── arguments ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _begin(table: TableHandle, spec: Cluster) -> _ClusteringState:
-    """The run, with a table that writes files of the size that is asked for."""
+    """The run, with a table that writes files of the requested size."""
     check_writable(table.options)
     _check_unordered(table)
     columns = tuple(spec.columns) or table.options.clustering_columns
     curve = _curve(table, spec, columns)
     if spec.target_file_bytes is not None:
-        asked = {"target-file-size": f"{spec.target_file_bytes} b"}
+        requested = {"target-file-size": f"{spec.target_file_bytes} b"}
         table = replace(
             table,
-            schema=table.schema.with_options(asked),
-            dynamic_options={**table.dynamic_options, **asked},
+            schema=table.schema.with_options(requested),
+            dynamic_options={**table.dynamic_options, **requested},
             _schemas={},
         )
     budget = Budget(spec.max_bytes, None, spec.round_bytes or ROUND_BYTES)
@@ -304,7 +304,7 @@ def _curve(table: TableHandle, spec: Cluster, columns: Sequence[str]) -> Curve:
     types = [table.schema.row_type.field(name).type for name in columns]
     for name, kind in zip(columns, types, strict=True):
         if not isinstance(kind, AtomicType):
-            raise UnsupportedError(f"column {name!r} holds values with parts, which have no order; leave it out")
+            raise UnsupportedError(f"column {name!r} has a nested type, whose values have no order; leave it out")
     order = spec.order or table.options.clustering_strategy
     if order == "auto":
         order = "order" if len(columns) == 1 else "zorder" if len(columns) <= _ZORDER_COLUMNS_MAX else "hilbert"

@@ -53,7 +53,7 @@ def commit_messages(
     their own files are deleted.
     """
     if not commit_user or checked_user(commit_user) is None:
-        raise InvalidArgumentError("a commit of messages needs a commit_user, by which a repeated call is known")
+        raise InvalidArgumentError("a commit of messages needs a commit_user, which identifies a repeated call")
     if kind not in _KINDS:
         raise InvalidArgumentError(f"cannot commit messages as {kind!r}; choose one of {', '.join(_KINDS)}")
     chosen = CommitKind(kind)
@@ -90,7 +90,7 @@ class AbortResult(Result):
 def abort_messages(table: TableHandle, messages: Sequence[CommitMessage], executor: Executor) -> AbortResult:
     """Deletes the files that were written for these messages, unless a version of the table has them by now.
 
-    May be repeated, and called while somebody else commits the messages: either the commit comes first and its files
+    May be repeated, and called while another process commits the messages: either the commit comes first and its files
     stay, or it is refused. Makes an empty snapshot where there is something to delete.
 
     Raises: InvalidArgumentError for messages of another table; StorageError.

@@ -1,7 +1,7 @@
 """Compact: plan every bucket, rewrite on the executor, commit; plan again only the buckets that others changed.
 
-1. Buckets are planned, those that cost readers most first (`table.compaction.compaction_plan`).
-2. A round takes as many of them as a commit should hold and the budget has left; the others wait or are left.
+1. Buckets are planned, those that cost readers most first (`table.compaction.compaction_plan`). 2. A round takes as
+   many of them as a commit should hold and the budget has left; the others wait for a later round or run.
 3. Large buckets are split into parts, which run at the same time (`table.compaction.compaction_round`); the parts of a
    bucket are committed as one.
 4. The buckets that wait, and those that others changed meanwhile, are planned again from the latest snapshot.
@@ -89,7 +89,7 @@ class Compact(Spec):
 class CompactResult(Result):
     """What a compaction did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
-    Totals are of `buckets`, all that `where` chose; a dry run changes none. `failed` holds errors of single buckets.
+    Totals are of `buckets`, all that `where` chose; a dry run changes none. `failed` lists errors of single buckets.
     `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done. `buckets_left`
     counts the buckets that the budget did not allow: another run finds work. Read amplification, as in `buckets`, is
     here the mean over all bytes. `levels` are numbers of files by level.
@@ -145,7 +145,7 @@ def compact(context: Context, spec: Compact) -> CompactResult:
 def planned_bytes(table: TableHandle, spec: Compact) -> int:
     """Bytes of the files that a compaction would rewrite now, within its limits, from metadata alone.
 
-    Where rows are postponed, what they will meet in their buckets is not known: all files that are chosen count.
+    Where rows are postponed, the files of their future buckets are not known: all chosen files count.
 
     Raises: as `compact`, where it plans.
     """
@@ -182,7 +182,7 @@ def _budget(spec: Compact) -> Budget:
 
 
 def _distribute(context: Context, table: TableHandle, selection: BucketSelection) -> Distributed:
-    """Gives postponed rows their buckets, in a commit of its own; again where that was refused, if rows still wait."""
+    """Distributes postponed rows to buckets, in a separate commit; repeats it if that was refused and rows remain."""
     done = Distributed(None)
     if table.schema.bucket_mode is not BucketMode.POSTPONED:
         return done

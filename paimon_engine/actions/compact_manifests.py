@@ -1,7 +1,7 @@
 """Compact manifests: rewrite the list of files that make up the table, without touching a data file.
 
-Manifests that hold removals, and small ones, become few large ones in a snapshot of its own. A commit does the same
-now and then by itself (`table.commit.manifest_merge`); this action does it at once.
+Manifests with removals, and small ones, are rewritten to few large ones in a separate snapshot. Commits also do
+this now and then (`table.commit.manifest_merge`); this action does it at once.
 
 Source: `FileStoreCommitImpl.compactManifest` of the Java library. Difference: a repeated job makes one snapshot.
 """

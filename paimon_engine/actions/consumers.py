@@ -1,6 +1,6 @@
 """Consumers: what streaming readers have read up to. Snapshots that a consumer has yet to read do not expire.
 
-A consumer that is forgotten can be moved aside, and `restore` brings it back; the result says where it would have
+A deleted consumer can be quarantined, and `restore` restores it; the result says where it would have
 continued.
 
 Source: `ConsumerManager` of the Java library.
@@ -28,7 +28,7 @@ from paimon_engine.table.state.snapshots import consumer_files, next_snapshot_of
 
 @dataclass(frozen=True, slots=True)
 class ResetConsumer(Spec):
-    """Let a consumer continue from a snapshot; without one it is deleted, or with `quarantine` moved aside."""
+    """Let a consumer continue from a snapshot; without one it is deleted, or with `quarantine` moved to one."""
 
     consumer: Annotated[Name, "name of the consumer"]
     next_snapshot: Annotated[int | None, "id of the snapshot to continue from; without one the consumer is deleted"] = (
@@ -39,9 +39,9 @@ class ResetConsumer(Spec):
 
 @dataclass(frozen=True, slots=True)
 class ClearConsumers(Spec):
-    """Forget the consumers whose whole names match the regular expression `including`, and not `excluding`."""
+    """Delete the consumers whose full names match the regular expression `including`, and not `excluding`."""
 
-    including: Annotated[Pattern, "regular expression for whole names of consumers to delete"] = ".*"
+    including: Annotated[Pattern, "regular expression for full names of consumers to delete"] = ".*"
     excluding: Annotated[Pattern | None, "regular expression for those that stay"] = None
     dry_run: DryRun = False
     quarantine: ToQuarantine = False
@@ -70,9 +70,9 @@ class ForgottenConsumer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumersResult(Result):
-    """What became of consumers; `status` is `reset`, `removed`, `noop` or `dry_run` (then: what would be).
+    """Outcome of an action on consumers; `status` is `reset`, `removed`, `noop` or `dry_run` (then: what would be).
 
-    `forgotten` has details of those that were `removed`, and `quarantine` where they are now, if they were moved aside.
+    `forgotten` has details of those that were `removed`, and `quarantine` where they are now, if they were quarantined.
     """
 
     status: str
@@ -96,7 +96,7 @@ def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
     if spec.next_snapshot is None:
         if not table.env.storage.exists(path):
             return ConsumersResult("noop", consumer=spec.consumer)
-        reasons = {spec.consumer: "asked for by its name"}
+        reasons = {spec.consumer: "named by the caller"}
         return replace(_forgotten(table, reasons, "reset_consumer", spec), consumer=spec.consumer)
     ids = snapshot_ids(table)
     low, high = (earliest_change_id(table, ids[0]), ids[-1] + 1) if ids else (1, 1)
@@ -136,7 +136,7 @@ def _pattern(field: str, text: str) -> re.Pattern[str]:
 def expire_consumers(context: Context, spec: ExpireConsumers) -> ConsumersResult:
     """Forgets consumers by their age. Safe to repeat.
 
-    Raises: InvalidArgumentError for a time in the future, or if the option cannot be understood.
+    Raises: InvalidArgumentError for a time in the future, or if the option cannot be parsed.
     """
     table = context.table
     check_older_than(table, spec)

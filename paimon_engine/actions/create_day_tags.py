@@ -1,9 +1,9 @@
-"""Make the tags of days that have none: each on what the table held when its day ended.
+"""Create the missing tags of days: each on the snapshot that was the latest when its day ended.
 
 1. The days are those from `since` to `until`; by default from the first day that has a tag, else from the day of the
-   oldest snapshot that is known, to the last day that has ended.
-2. A day that has a tag of its name stays as it is, on whatever snapshot. Of the others each gets the newest snapshot
-   that was committed before its end.
+   oldest known snapshot, to the last day that has ended.
+2. A day that has a tag of its name is left unchanged, whatever its snapshot is. Of the others each gets the newest
+   snapshot that was committed before its end.
 3. What cannot be made is reported with the reason, and keeps no other day from its tag.
 
 Java has nothing like it: `tag.automatic-creation` continues after the newest tag, and leaves gaps before it.
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CreateDayTags(Spec):
-    """Make the missing tags of days, such as `2013-01-05`, on what the table held at each day's end."""
+    """Create the missing tags of days, such as `2013-01-05`, on the snapshot that was the latest at each day's end."""
 
     since: Annotated[
         str | None, "the first day, such as 2013-01-01; by default the first that has a tag or a snapshot"
@@ -53,7 +53,7 @@ class DayTagsResult(Result):
 
     `created` maps tags to their snapshots, oldest first; `tag` and `snapshot_id` are the newest of them. `missing` maps
     days that stay without a tag to the reason: `2013-01-05`, or `2013-01-05 to 2013-01-07` with that of the last one.
-    `days` is how many days were looked at.
+    `days` is the number of days that were checked.
     """
 
     status: str
@@ -67,10 +67,10 @@ class DayTagsResult(Result):
 
 @action
 def create_day_tags(context: Context, spec: CreateDayTags) -> DayTagsResult:
-    """Makes the missing tags. Safe to repeat, and beside writers, other tagging and expiry.
+    """Creates the missing tags. Safe to repeat, and concurrently with writers, other tagging and expiry.
 
     Raises: InvalidArgumentError for an unknown day or time zone, or a day that has not ended; CorruptTableError if a
-    tag cannot be understood; UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
+    tag cannot be parsed; UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, zone = context.table, _zone(spec.timezone)
     there = set(tag_names(table))
@@ -104,7 +104,7 @@ def create_day_tags(context: Context, spec: CreateDayTags) -> DayTagsResult:
 def _tag(table: TableHandle, day: date, zone: ZoneInfo, spec: CreateDayTags, news: TagNotifier) -> Snapshot | None:
     """The snapshot that gets the tag of the day; None if another process has made one of that name meanwhile.
 
-    Raises: NotFoundError if what the table held then is not known; ConflictError if it expired meanwhile.
+    Raises: NotFoundError if the snapshot of that time is not known; ConflictError if it expired meanwhile.
     """
     snapshot = newest_at_time(table, _end_ms(day, zone) - 1)
     tag = new_tag(table, day.isoformat(), snapshot, spec.time_retained)
@@ -115,7 +115,7 @@ def _tag(table: TableHandle, day: date, zone: ZoneInfo, spec: CreateDayTags, new
 
 
 def _range(table: TableHandle, spec: CreateDayTags, zone: ZoneInfo, there: set[str]) -> tuple[date | None, date]:
-    """The first and the last day; no first one where nothing is known of any day."""
+    """The first and the last day; no first one if no day is known."""
     now = datetime.fromtimestamp(table.env.clock() / 1000, zone)
     ended = now.date() - _DAY
     last = ended if spec.until is None else _day("until", spec.until)
@@ -132,7 +132,7 @@ def _range(table: TableHandle, spec: CreateDayTags, zone: ZoneInfo, there: set[s
 
 
 def _first_known(table: TableHandle, zone: ZoneInfo, there: set[str]) -> date | None:
-    """The first day that has a tag; else that of the oldest snapshot, which existing tags may hold."""
+    """The first day that has a tag; else that of the oldest snapshot, tags included."""
     tagged = [day for name in there if (day := _date(name)) is not None]
     if tagged:
         return min(tagged)

@@ -1,10 +1,10 @@
-"""Make the tags that a table asks for by itself, and drop the oldest when there are too many.
+"""Create the tags that a table's options require, and delete the oldest when there are too many.
 
 1. `tag.automatic-creation` says by which clock. With `process-time` and `watermark`, `meta.tag_periods` works out
    from the existing tags and snapshots which periods have ended; with `batch`, the tag of today moves to the latest
    snapshot, so this is to run after each batch job.
 2. The tags are made, oldest first. A run that was interrupted may be repeated: it continues after the newest tag.
-3. Of more automatic tags than `tag.num-retained-max` the oldest go, with the files that only they kept.
+3. Of more automatic tags than `tag.num-retained-max` the oldest are deleted, with the files that only they needed.
 
 A dry run is step 1, and the plan of step 3.
 
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CreateDueTags(Disposal):
-    """Make the tags that the table's options ask for by now; a dry run says which."""
+    """Create the tags that the table's options require by now; a dry run says which."""
 
     dry_run: DryRun = False
 
@@ -84,10 +84,12 @@ class DueTagsResult(Result):
 
 @action
 def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:
-    """Makes what is due. Safe to repeat, and beside writers and expiry; expire tags by age with `expire_tags`.
+    """Creates the tags that are due. Safe to repeat, and concurrently with writers and expiry.
 
-    Raises: InvalidArgumentError if an option cannot be understood, or a branch was made from a batch tag that moves;
-    ConflictError if a snapshot expired while its tag was made; CorruptTableError if a tag cannot be understood;
+    `expire_tags` expires tags by age.
+
+    Raises: InvalidArgumentError if an option cannot be parsed, or a branch was made from a batch tag that moves;
+    ConflictError if a snapshot expired while its tag was made; CorruptTableError if a tag cannot be parsed;
     UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor

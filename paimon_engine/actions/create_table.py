@@ -1,4 +1,4 @@
-"""Create a table, or check that the one that is there is as it should be.
+"""Create a table, or check that the existing one is as specified.
 
 A job makes the table where there is none, before the action runs: the action then finds it in its context, new. Of a
 table that was there, `if_exists` says what is to be done. To verify is the default, as a repeated job finds what an
@@ -24,24 +24,24 @@ from paimon_engine.table.state.warehouse import TableDraft
 class CreateTable(Spec):
     """Create a table: by `columns` with Paimon's types, keys, options and comment; or by a statement in `sql`.
 
-    `if_exists` says what to do with a table that is there: `verify` that its definition is this one, `ignore` it, or
+    `if_exists` says what to do if the table exists: `verify` that its definition is this one, `ignore` it, or
     take it for an `error`.
     """
 
     columns: Annotated[Texts | None, "columns with their types, such as INT NOT NULL or VARCHAR(10)"] = None
     primary_keys: Annotated[Sequence[Name] | None, "columns that identify a row; none makes an append table"] = None
-    partition_keys: Annotated[Sequence[Name] | None, "columns by whose values rows lie in directories"] = None
+    partition_keys: Annotated[Sequence[Name] | None, "columns by whose values rows are stored in directories"] = None
     options: Annotated[Texts | None, "options of the table"] = None
     comment: Annotated[str | None, "what the table is"] = None
     sql: Annotated[str | None, "CREATE TABLE as for Flink or Spark, instead of columns, keys and comment"] = None
     if_exists: Annotated[
-        Literal["verify", "ignore", "error"], "what to do where the table is there: verify, ignore or error"
+        Literal["verify", "ignore", "error"], "what to do if the table exists: verify, ignore or error"
     ] = "verify"
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTableResult(Result):
-    """What became of it; `status` is `created`, or `exists` where the table was there. `columns` are the table's."""
+    """Outcome; `status` is `created`, or `exists` if the table existed before. `columns` are the table's."""
 
     status: str
     path: str
@@ -52,9 +52,9 @@ class CreateTableResult(Result):
 
 @action
 def create_table(context: Context, spec: CreateTable) -> CreateTableResult:
-    """Says what became of the table, once it is there.
+    """Reports whether the table was created or existed; it exists when this runs.
 
-    Raises: InvalidArgumentError if its definition is another one, naming the differences; ConflictError if it should
+    Raises: InvalidArgumentError if its definition is different, naming the differences; ConflictError if it should
     not have been there.
     """
     table = context.table
@@ -76,7 +76,7 @@ def draft_of(spec: CreateTable, name: str | None = None) -> TableDraft:
         assert spec.columns is not None
         return TableDraft(spec.columns, keys, partitions, dict(spec.options or {}), spec.comment)
     if keys or partitions or spec.comment is not None:
-        raise InvalidArgumentError("create_table: sql says columns, keys and comment; give only options beside it")
+        raise InvalidArgumentError("create_table: sql defines columns, keys and comment; give only options with it")
     made = parse_create_table(spec.sql)
     if name is not None and made.name not in (name, name.rpartition(".")[2]):
         raise InvalidArgumentError(f"create_table: the table is {name}, but the statement creates {made.name}")
@@ -87,11 +87,11 @@ def draft_of(spec: CreateTable, name: str | None = None) -> TableDraft:
 def _check_existing(table: TableHandle, spec: CreateTable) -> None:
     wanted = draft_of(spec)
     if spec.if_exists == "error":
-        raise ConflictError(f"{table.paths.root}: the table is there; if_exists='verify' or 'ignore' accepts that")
+        raise ConflictError(f"{table.paths.root}: the table exists; if_exists='verify' or 'ignore' accepts that")
     if spec.if_exists == "ignore":
         return
     other = differences(wanted.first_schema(table.env), table.schema)
     if other:
         raise InvalidArgumentError(
-            f"{table.paths.root}: the table exists, and its definition is another one: {'; '.join(other)}"
+            f"{table.paths.root}: the table exists, and its definition is different: {'; '.join(other)}"
         )

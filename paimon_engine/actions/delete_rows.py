@@ -1,8 +1,8 @@
 """Delete rows: those that match a condition, in append tables with deletion vectors; no data file is rewritten.
 
 Each bucket is a task: it finds the positions of matching rows in the files that may hold some, and writes an index file
-with all vectors that changed. One commit takes all of them or none, so that a delete that died is repeated as a whole;
-after a conflict (others compacted the files, or deleted rows in them) it starts again.
+with all vectors that changed. One commit takes all of them or none, so a delete that was interrupted is repeated
+completely; after a conflict (others compacted the files, or deleted rows in them) it starts again.
 
 Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPACT snapshot, as in 0.9.
 """
@@ -49,7 +49,7 @@ _POSITION = "_POSITION"
 
 @dataclass(frozen=True, slots=True)
 class DeleteRows(Spec):
-    """Delete the rows of which the SQL condition `where` holds."""
+    """Delete the rows for which the SQL condition `where` is true."""
 
     where: Annotated[ConditionText, "SQL condition over the columns: rows that match are deleted"]
 
@@ -58,7 +58,7 @@ class DeleteRows(Spec):
 class DeleteRowsResult(Result):
     """What was deleted; `status` is `committed`, `noop` or `already_done`.
 
-    `files` counts data files of which rows went; `conflicts` buckets that others changed meanwhile.
+    `files` counts the data files whose rows were deleted; `conflicts` buckets that others changed meanwhile.
     """
 
     status: str

@@ -8,7 +8,7 @@ that others wrote meanwhile, as in Java. By the time of its newest file only the
 file that others have added since makes the partition young, so the commit is refused, and the plan is made again.
 
 Source: `FileStoreCommitImpl.dropPartitions`, `PartitionExpire` and its strategies in the Java library. Differences:
-partitions whose values mean no time are in the result; the limit per run, `partition.expiration-max-num`, holds only
+partitions whose values mean no time are in the result; the limit per run, `partition.expiration-max-num`, applies only
 where it is set, as in 0.9, and then takes the oldest partitions by the text of their values.
 """
 
@@ -47,7 +47,7 @@ _MAX_NUM: Final = "partition.expiration-max-num"
 _STRATEGIES: Final = ("values-time", "update-time")
 _REMEDY: Final = "others wrote meanwhile, run it again"
 _PLANS: Final = 10
-"""So often others may write into an old partition between plan and commit before expiry gives up."""
+"""How often others may write into an old partition between plan and commit before expiry fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
     """Drops the partitions that are too old; once for a `commit_user`.
 
     Raises: InvalidArgumentError if no age is given, or for a table without partitions; UnsupportedError for
-    another strategy, or letters of the formatter that we do not know; ConflictError; StorageError.
+    another strategy, or letters of the formatter that are not supported; ConflictError; StorageError.
     """
     table = context.table
     settings = _settings(table, spec)
@@ -183,7 +183,7 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
             raise InvalidArgumentError(f"option '{_MAX_NUM}' = '{raw[_MAX_NUM]}' is not an integer")
         max_num = int(raw[_MAX_NUM])
     if max_num is not None and max_num < 1:
-        raise InvalidArgumentError(f"max_num={max_num}: let at least one partition expire")
+        raise InvalidArgumentError(f"max_num={max_num}: it must be at least 1")
     return _Settings(
         age_ms,
         strategy,

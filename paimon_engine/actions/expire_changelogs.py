@@ -1,7 +1,7 @@
-"""Expire changelogs: forget those of expired snapshots whose time to live has ended, and delete what only they needed.
+"""Expire changelogs: delete those of expired snapshots whose time to live has ended, and the files only they needed.
 
 1. `choose_expired_changelogs` says which ids go: the oldest ones, by number, age, consumers and a limit where one is
-   asked for; with `delete_all` every one of them. They go in rounds, so that memory is bounded.
+   asked for; with `delete_all` every one of them. They are deleted in rounds, so that memory is bounded.
 2. Their files are planned for deletion, unless a snapshot, tag, branch or other changelog reaches them.
 3. The changelogs are removed, oldest first, then the planned files (`table.removal.expiry`,
    `table.removal.deletion_plan`).
@@ -48,7 +48,7 @@ from paimon_engine.table.state.snapshots import consumers
 
 @dataclass(frozen=True, slots=True)
 class ExpireChangelogs(Disposal):
-    """Which changelogs of expired snapshots to forget; what is None comes from the table's options.
+    """Which changelogs of expired snapshots to delete; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest commits can be read as changes, by snapshot or by changelog;
     between these, changelogs of commits at `older_than` (epoch milliseconds) or later stay. At most `limit` go, or
@@ -90,12 +90,12 @@ class ExpireChangelogsResult(Result):
 
 @action
 def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangelogsResult:
-    """Expires changelogs of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
+    """Expires changelogs of the table's branch. Safe to repeat and to run concurrently with other work.
 
-    What cannot be understood keeps what it might need, and `stopped` says so.
+    Files that an unreadable version might need are kept, and `stopped` says so.
 
     Raises: InvalidArgumentError for a contradicting retention or a time in the future; CorruptTableError if a consumer
-    cannot be understood, since it may still have to read anything; UnsupportedError; StorageError.
+    cannot be parsed, since it may still have to read anything; UnsupportedError; StorageError.
     """
     table, executor = context.table, context.executor
     check_older_than(table, spec)
@@ -112,10 +112,10 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
             table, line, expiration, plan, executor, how=spec, what="expire_changelogs", dry_run=spec.dry_run
         )
 
-    def goes_on(rounds: Sequence[ExpiryRound]) -> bool:
+    def should_continue(rounds: Sequence[ExpiryRound]) -> bool:
         return len(rounds) < len(shares) and not rounds[-1].plan.unknown
 
-    rounds, failure = run_rounds(table, line, run, goes_on=goes_on, dry_run=spec.dry_run)
+    rounds, failure = run_rounds(table, line, run, should_continue=should_continue, dry_run=spec.dry_run)
     over = set(choice.expired if spec.delete_all else _over(table, spec, line))
     result = _summarize(table, spec, rounds, (*choice.reasons, *failure))
     done = [item for item in rounds if not item.plan.unknown]

@@ -1,14 +1,14 @@
-"""Expire snapshots: forget old ones, and delete the files that only they needed.
+"""Expire snapshots: delete old ones, and the files that only they needed.
 
-1. `choose_expired` says which ids go: the oldest ones, by number, age, consumers and a limit where one is asked for.
+1. `choose_expired` says which ids expire: the oldest ones, by number, age, consumers and a limit if one is given.
 2. They go in rounds (`table.removal.expiry`), the oldest first, so that memory is bounded, and what is done when a run
    dies stays done. Each round looks at the table again, and consists of steps 3 to 6.
-3. Where the options let changelogs live longer than snapshots, each snapshot that goes leaves its changelog, and the
-   changelogs whose time to live has ended go as well (`actions.expire_changelogs`).
-4. Files that what goes reaches and no other snapshot, tag, branch or changelog does, are planned for deletion.
+3. Where the options keep changelogs longer than snapshots, each expired snapshot leaves its changelog, and the
+   changelogs whose time to live has ended are deleted as well (`actions.expire_changelogs`).
+4. Files that expired versions reach, but no other snapshot, tag, branch or changelog, are planned for deletion.
 5. Snapshot files are removed, oldest first, so that at any moment the table has an unbroken row of snapshots;
    then the `EARLIEST` hint is moved. From here on no reader can start from them (`table.removal.expiry`).
-6. The planned files are deleted, after another look for new tags and branches (`table.removal.deletion_plan`).
+6. The planned files are deleted, after another search for new tags and branches (`table.removal.deletion_plan`).
 
 A dry run plans all rounds, each as if those before it had been carried out.
 
@@ -61,7 +61,7 @@ from paimon_engine.table.state.snapshots import consumers
 
 @dataclass(frozen=True, slots=True)
 class ExpireSnapshots(Disposal):
-    """Which snapshots to forget; what is None comes from the table's options.
+    """Which snapshots to delete; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest snapshots stay; between these, those that were the latest
     one at `older_than` (epoch milliseconds) or later. A `retain_max` given alone lowers the option for the least.
@@ -86,9 +86,9 @@ class ExpireResult(Result):
     that went. `kept_by_tags` maps tags that kept files of expired snapshots to their snapshot ids. `deleted` names
     every file. `stopped` says what ended the run early or kept files from being deleted.
 
-    `remaining` counts the snapshots that are old enough to expire but stay, `remaining_because` says why: a
-    limit, the time, a consumer, or what could not be read. Each round has a quarantine of its own where files are moved
-    aside: `quarantines` names them in the order in which to restore them, and `quarantine` is the first to restore.
+    `remaining` counts the snapshots that are old enough to expire but stay, `remaining_because` says why: a limit, the
+    time, a consumer, or what could not be read. Each round has a separate quarantine if files are quarantined:
+    `quarantines` names them in the order in which to restore them, and `quarantine` is the first to restore.
     """
 
     status: str
@@ -130,7 +130,7 @@ class _ExpiryRun:
 
 @dataclass(frozen=True)
 class _SnapshotExpiryRound(ExpiryRound):
-    """`why` says what kept more from going; `sound` is the snapshot that stays as the newest one that can be read."""
+    """`why` says why no more expire; `sound` is the newest snapshot that can be read, which is kept."""
 
     kept_by_tags: Mapping[str, int]
     why: tuple[str, ...] = ()
@@ -139,13 +139,13 @@ class _SnapshotExpiryRound(ExpiryRound):
 
 @action
 def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
-    """Expires snapshots of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
+    """Expires snapshots of the table's branch. Safe to repeat and to run concurrently with other work.
 
-    What cannot be understood keeps what it might need, and `stopped` says so; the newest snapshot that can be read
+    Files that an unreadable version might need are kept, and `stopped` says so; the newest snapshot that can be read
     stays. A failure of the store after the first round ends the run, and the result says so.
 
     Raises: InvalidArgumentError for a contradicting retention or a time in the future; CorruptTableError if a consumer
-    cannot be understood, since it may still have to read anything; ConflictError if others roll back meanwhile;
+    cannot be parsed, since it may still have to read anything; ConflictError if others roll back meanwhile;
     UnsupportedError; StorageError.
     """
     table, executor, on_progress = context.table, context.executor, context.on_progress
@@ -166,10 +166,10 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
             listener(sum(len(item.expiration.snapshot_ids) for item in (*rounds, done)))
         return done
 
-    def goes_on(rounds: Sequence[_SnapshotExpiryRound]) -> bool:
+    def should_continue(rounds: Sequence[_SnapshotExpiryRound]) -> bool:
         return _has_next_round(rounds[-1]) and not run.is_late
 
-    rounds, failure = run_rounds(table, line, one, goes_on=goes_on, dry_run=spec.dry_run)
+    rounds, failure = run_rounds(table, line, one, should_continue=should_continue, dry_run=spec.dry_run)
     if not spec.dry_run:
         forget_old_records(table)
     return _summarize(run, rounds, failure)
@@ -180,12 +180,12 @@ def _times_ms(line: Line) -> dict[int, int]:
 
 
 def _has_next_round(last: _SnapshotExpiryRound) -> bool:
-    """Whether there is more to do, and the store does what it is asked."""
+    """Whether there is more to do, and no request to the store failed."""
     return last.expiration.has_more and bool(last.done.files or not last.plan.files)
 
 
 def _round(run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound]) -> _SnapshotExpiryRound:
-    """One expiry, whole in itself, of the oldest snapshots that are to go."""
+    """One complete expiry of the oldest snapshots that are to expire."""
     table, executor = run.table, run.executor
     expiration, reasons = _choose(run, line, rounds, before=next((item.sound for item in rounds), None))
     plan = plan_expired_files(table, line, expiration, executor)
@@ -210,7 +210,7 @@ def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure:
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
     kept = [root.snapshot.id for root in last.before.snapshots[len(last.expiration.snapshots) :]]
     dropped = [number for item in rounds for number in item.expiration.changelog_ids]
-    live_on = {root.snapshot.id for item in rounds for root in item.expiration.kept_as_changelogs} - set(dropped)
+    as_changelogs = {root.snapshot.id for item in rounds for root in item.expiration.kept_as_changelogs} - set(dropped)
     aside = tuple(item.done.quarantine for item in reversed(rounds) if item.done.quarantine is not None)
     remaining = len(set(run.over) - set(expired))
     late = (f"max_seconds={run.spec.max_seconds} were over",) if last.expiration.has_more and run.is_late else ()
@@ -228,7 +228,7 @@ def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure:
         stopped=tuple(dict.fromkeys(stopped)),
         earliest_snapshot_id=kept[0] if kept else None,
         latest_snapshot_id=kept[-1] if kept else None,
-        kept_changelogs=tuple(sorted(live_on)),
+        kept_changelogs=tuple(sorted(as_changelogs)),
         expired_changelogs=tuple(dropped),
         remaining=remaining,
         remaining_because=(reasons or last.done.stopped) if remaining else (),
@@ -256,7 +256,7 @@ def _newest_readable(table: TableHandle, line: Line, expiration: ExpirationPlan,
 def _choose(
     run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound], *, before: int | None
 ) -> tuple[ExpirationPlan, tuple[str, ...]]:
-    """What goes in the next round, of the snapshots before `before`; and what kept more from going."""
+    """What expires in the next round, of the snapshots before `before`; and why no more expire."""
     table, newest = run.table, max(run.over, default=0)
     readers = consumers(table)
     count = sum(len(item.expiration.snapshot_ids) for item in rounds)

@@ -1,4 +1,4 @@
-"""Expire tags: delete those whose time to live has ended, and the files that only they kept.
+"""Expire tags: delete those whose time to live has ended, and the files that only they needed.
 
 Source: `TagTimeExpire` of the Java library. Difference: tags that branches were made from stay, and the result says so.
 """
@@ -48,8 +48,8 @@ class ExpireTags(Disposal):
 class ExpireTagsResult(Result):
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
-    `expired` maps tags to the reason why they go, `kept` those whose time to live has ended to why they stay. `stopped`
-    says why files were left.
+    `expired` maps deleted tags to the reason, `kept` those whose time to live has ended to why they were not deleted.
+    `stopped` says why files were left.
     """
 
     status: str
@@ -65,9 +65,9 @@ class ExpireTagsResult(Result):
 
 @action
 def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
-    """Expires tags of the table's branch. Safe to repeat, and beside writers, readers and expiry.
+    """Expires tags of the table's branch. Safe to repeat, and concurrently with writers, readers and expiry.
 
-    What cannot be understood stays, and keeps what it might need; `stopped` says so.
+    A tag that cannot be parsed is kept with its files; `stopped` says so.
 
     Raises: InvalidArgumentError for a time in the future; StorageError; UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`.
@@ -118,7 +118,7 @@ def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: Tag
 
 
 def _expiry_reason(table: TableHandle, tag: Tag, spec: ExpireTags) -> str | None:
-    """Why the tag goes; None if it stays."""
+    """Why the tag expires; None if it does not."""
     if tag.create_time is not None and tag.time_retained is not None and table.options.tag_time_expire_enabled:
         now = wall_clock(table.env.clock())
         if now > tag.create_time + tag.time_retained:

@@ -1,12 +1,12 @@
-"""Mark partitions as done: notify those who wait that no more rows will come.
+"""Mark partitions as done: notify consumers that no more rows will be added.
 
-The option `partition.mark-done-action` lists the ways, which are used in this order:
+The option `partition.mark-done-action` lists the actions, which are used in this order:
 
 - `success-file`, the default, writes `_SUCCESS` into the partition's directory: JSON with the times of the first and of
   the last mark;
 - `http-report` posts JSON with `partition`, `table`, `path` and `params` to `partition.mark-done-action.http.url`; the
-  server says `{"result": "SUCCESS"}`. The one who opens the table allows the address by the storage option
-  `report-urls.allowed`, which Java does not ask for;
+  server says `{"result": "SUCCESS"}`. The caller that opens the table allows the address by the storage option
+  `report-urls.allowed`, which Java does not need;
 - `mark-event` notifies the server of a REST catalog;
 - `done-partition` adds a partition to that server's list whose last value ends with `.done`. Other catalogs keep no
   such list (Java's Hive metastore does), so it is refused there.
@@ -40,7 +40,7 @@ _HTTP_REPORT: Final = "http-report"
 _MARK_EVENT: Final = "mark-event"
 _DONE_PARTITION: Final = "done-partition"
 _DONE_ENDING: Final = ".done"
-_WAYS: Final = (SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT, _DONE_PARTITION)
+_KNOWN_ACTIONS: Final = (SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT, _DONE_PARTITION)
 _NEEDS_SERVER: Final = {
     _MARK_EVENT: "notifies the server of a REST catalog; this table has none",
     _DONE_PARTITION: "adds to the partitions that a REST catalog (in Java a Hive metastore) lists; this table has none",
@@ -72,45 +72,47 @@ class MarkPartitionDoneResult(Result):
 def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartitionDoneResult:
     """Marks partitions as done; safe to repeat. Partitions without rows can be marked too.
 
-    Raises: InvalidArgumentError if a partition is not named wholly, or an address is missing; UnsupportedError for ways
-    that need a Hive metastore or Java; CorruptTableError if a success file is damaged; StorageError if a
+    Raises: InvalidArgumentError if a partition is not named wholly, or an address is missing; UnsupportedError for
+    actions that need a Hive metastore or Java; CorruptTableError if a success file is damaged; StorageError if a
     notification failed.
     """
     table = context.table
-    ways = _ways(table)
+    actions = _actions(table)
     if not spec.partitions:
         raise InvalidArgumentError("name the partitions to mark: a list of {column: value}")
     found = [whole_partition(table, given) for given in spec.partitions]
     paths = [relative_path(table, values) for values in found]
-    files = [f"{table.paths.root}/{path}/_SUCCESS" for path in paths] if SUCCESS_FILE in ways else []
-    reported = paths if set(ways) - {SUCCESS_FILE} else []
+    files = [f"{table.paths.root}/{path}/_SUCCESS" for path in paths] if SUCCESS_FILE in actions else []
+    reported = paths if set(actions) - {SUCCESS_FILE} else []
     if not spec.dry_run:
-        for way in ways:
-            _notify(table, way, found, paths)
+        for name in actions:
+            _notify(table, name, found, paths)
     status = "dry_run" if spec.dry_run else "marked"
     return MarkPartitionDoneResult(status, tuple(files), tuple(reported))
 
 
-def _ways(table: TableHandle) -> tuple[str, ...]:
+def _actions(table: TableHandle) -> tuple[str, ...]:
     raw = table.options.raw
-    ways = split_list(raw.get(_OPTION, SUCCESS_FILE))
-    for way in ways:
-        if way not in _WAYS:
-            why = "is a Java class, which cannot be called from here" if way == "custom" else "is no way that is known"
-            raise UnsupportedError(f"'{_OPTION}' = '{way}' {why}; use one of {', '.join(_WAYS)}")
-        if way in _NEEDS_SERVER and table.snapshot_service is None:
-            raise UnsupportedError(f"'{_OPTION}' = '{way}' {_NEEDS_SERVER[way]}; use {SUCCESS_FILE} or {_HTTP_REPORT}")
-    if _HTTP_REPORT in ways and not raw.get(_URL, "").strip():
+    actions = split_list(raw.get(_OPTION, SUCCESS_FILE))
+    for name in actions:
+        if name not in _KNOWN_ACTIONS:
+            why = "is a Java class, which cannot be called from here" if name == "custom" else "is not a known name"
+            raise UnsupportedError(f"'{_OPTION}' = '{name}' {why}; use one of {', '.join(_KNOWN_ACTIONS)}")
+        if name in _NEEDS_SERVER and table.snapshot_service is None:
+            raise UnsupportedError(
+                f"'{_OPTION}' = '{name}' {_NEEDS_SERVER[name]}; use {SUCCESS_FILE} or {_HTTP_REPORT}"
+            )
+    if _HTTP_REPORT in actions and not raw.get(_URL, "").strip():
         raise InvalidArgumentError(f"'{_OPTION}' = '{_HTTP_REPORT}' needs the option '{_URL}'")
-    if _HTTP_REPORT in ways:
+    if _HTTP_REPORT in actions:
         _check_address(table, raw[_URL].strip())
-    return ways
+    return actions
 
 
 def _check_address(table: TableHandle, url: str) -> None:
-    """Raises UnsupportedError unless the one who opens the table allows the address that its options name.
+    """Raises UnsupportedError unless the caller that opens the table allows the address that its options name.
 
-    Otherwise anyone who may change a table's options could make this process post to any server that it reaches.
+    Otherwise a user who may change a table's options could make this process post to any server that it reaches.
     """
     from paimon_engine.metastores.http_report import is_allowed, server_of
 
@@ -123,19 +125,19 @@ def _check_address(table: TableHandle, url: str) -> None:
         )
 
 
-def _notify(table: TableHandle, way: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:
-    if way == _MARK_EVENT:
+def _notify(table: TableHandle, name: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:
+    if name == _MARK_EVENT:
         assert table.snapshot_service is not None
         table.snapshot_service.mark_done(table, [_texts(table, values) for values in partitions])
         return
-    if way == _DONE_PARTITION:
+    if name == _DONE_PARTITION:
         assert table.snapshot_service is not None
         last = table.schema.partition_keys[-1]
         texts = [_texts(table, values) for values in partitions]
         table.snapshot_service.add_partitions(table, [{**item, last: item[last] + _DONE_ENDING} for item in texts])
         return
     for path in paths:
-        if way == _HTTP_REPORT:
+        if name == _HTTP_REPORT:
             _report(table, path)
         else:
             _mark(table, f"{table.paths.root}/{path}/_SUCCESS")

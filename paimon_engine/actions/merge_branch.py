@@ -1,20 +1,21 @@
-"""Merge a branch: bring what it has changed since it began, or since it was last merged, into the table in one commit.
+"""Merge a branch: apply its changes since its start, or since it was last merged, to the table in one commit.
 
 1. The *base* is the state that both have had: the newest snapshot of the branch that is also one of the table's
-   snapshots or tags, or the one up to which it was merged before. A branch with a history of its own has none.
+   snapshots or tags, or the one up to which it was merged before. A branch with a separate history has none.
 2. What the branch changed is the difference of its latest state from the base: data files added and removed, index
    files added and removed, and its changelog files in between.
-3. Each changed *scope* is looked for in the table: a bucket; a whole partition where keys choose their bucket, or the
+3. Each changed *scope* is looked up in the table: a bucket; a complete partition where keys choose their bucket, or the
    number of buckets changed; all of the table where a key is unique over partitions. A scope in which the table has
    changed too is a conflict. Additions to an append table conflict with nothing.
 4. One commit adds and removes the files, which both then share. It fails if others write in between, and the
    plan is made again.
 
-A dry run is 1 to 3. The branch stays as it is, and may be merged again when it has new snapshots; its tags are its own.
+A dry run is 1 to 3. The branch is not changed, and may be merged again when it has new snapshots; its tags are not
+merged.
 
-Source: `FileSystemBranchManager.mergeBranch` of the Java library, which merges append tables whose whole history is
-there and holds appends only. Here compactions, overwrites, deletions and primary keys merge too, where the table has
-not changed the same buckets, and the histories need not be whole.
+Source: `FileSystemBranchManager.mergeBranch` of the Java library, which merges append tables whose complete history
+exists and has appends only. Here compactions, overwrites, deletions and primary keys merge too, where the table has
+not changed the same buckets, and the histories may be incomplete.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class MergeBranch(Spec):
 class MergeBranchResult(Result):
     """What was merged; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be).
 
-    `base_snapshot` is that of the branch from which on it was merged, None for its whole history; `merged_snapshot` the
-    one up to which it is now. `conflicts` of a dry run says why it could not be merged.
+    `base_snapshot` is that of the branch from which on it was merged, None for its complete history; `merged_snapshot`
+    the one up to which it is now. `conflicts` of a dry run says why it could not be merged.
     """
 
     status: str
@@ -94,7 +95,7 @@ class MergeBranchResult(Result):
 
 @action
 def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
-    """Merges the branch; once for a `commit_user`. Safe beside readers and writers of both.
+    """Merges the branch; once for a `commit_user`. Safe to run concurrently with readers and writers of both.
 
     Raises: NotFoundError; InvalidArgumentError if it is the same branch, if columns differ, or if it is not known what
     both have in common; ConflictError naming what both have changed; UnsupportedError.
@@ -150,15 +151,15 @@ def _round(
     outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), jobs))
     if isinstance(outcome, Conflict):
         return None
-    _remember(table, source, theirs)
+    _store_marker(table, source, theirs)
     return replace(result, status=outcome.status, snapshot_id=outcome.snapshot.id)
 
 
-# ── what both have had ──────────────────────────────────────────────────────────────────────────
+# ── common snapshots ──────────────────────────────────────────────────────────────────────────
 
 
 def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot | None:
-    """The branch's snapshot from which on it has to be merged; None for its whole history.
+    """The branch's snapshot from which on it has to be merged; None for its complete history.
 
     Raises: InvalidArgumentError if it is not known.
     """
@@ -175,7 +176,7 @@ def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot
         return None
     raise InvalidArgumentError(
         f"branch {source.paths.branch!r} and {table.paths.branch!r} of {table.paths.root} have no snapshot or tag in "
-        "common any more, so that it is not known what the branch has changed; fast-forward to it, or write its rows"
+        "common any more, so the changes of the branch are not known; fast-forward to it, or write its rows"
     )
 
 
@@ -222,12 +223,12 @@ def _describe(source: TableHandle, snapshot: Snapshot) -> str:
     )
 
 
-def _remember(table: TableHandle, source: TableHandle, snapshot: Snapshot) -> None:
+def _store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot) -> None:
     # The commit's own properties say the same, until its snapshot expires.
     table.env.storage.overwrite(_marker(table, source), _describe(source, snapshot).encode())
 
 
-# ── what the branch has changed ─────────────────────────────────────────────────────────────────
+# ── changes of the branch ───────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -277,12 +278,12 @@ def _check_schemas(table: TableHandle, source: TableHandle, difference: _BranchD
             same = False
         if not same:
             raise InvalidArgumentError(
-                f"files of branch {source.paths.branch!r} have schema {number}, which is another one, or none, in "
-                f"{table.paths.branch!r} of {table.paths.root}; their schemas went different ways"
+                f"files of branch {source.paths.branch!r} have schema {number}, which is another one, or missing, in "
+                f"{table.paths.branch!r} of {table.paths.root}; their schemas were altered differently"
             )
 
 
-# ── what the table has changed too ──────────────────────────────────────────────────────────────
+# ── changes of the table ──────────────────────────────────────────────────────────────────────
 
 _Scope = tuple[bytes | None, int | None]
 """A partition and a bucket; None means all of them."""
@@ -292,19 +293,21 @@ def _scopes(table: TableHandle, difference: _BranchDifference) -> set[_Scope]:
     """The scopes that must not have changed in the table."""
     mode = table.schema.bucket_mode
     has_keys = bool(table.schema.primary_keys)
-    places = [(entry.partition, entry.bucket) for entry in difference.removed]
-    places += [(file.partition, file.bucket) for file in (*difference.new_index_files, *difference.deleted_index_files)]
+    buckets = [(entry.partition, entry.bucket) for entry in difference.removed]
+    buckets += [
+        (file.partition, file.bucket) for file in (*difference.new_index_files, *difference.deleted_index_files)
+    ]
     if has_keys or difference.rescaled:
-        places += [
+        buckets += [
             (entry.partition, entry.bucket)
             for entry in difference.added
             if has_keys or entry.partition in difference.rescaled
         ]
-    if mode is BucketMode.CROSS_PARTITION and places:
+    if mode is BucketMode.CROSS_PARTITION and buckets:
         return {(None, None)}
     by_partition = mode in (BucketMode.DYNAMIC, BucketMode.POSTPONED)
-    whole_ones = {partition for partition, _ in places if by_partition or partition in difference.rescaled}
-    return {(partition, None if partition in whole_ones else bucket) for partition, bucket in places}
+    complete = {partition for partition, _ in buckets if by_partition or partition in difference.rescaled}
+    return {(partition, None if partition in complete else bucket) for partition, bucket in buckets}
 
 
 def _conflicts(
@@ -328,7 +331,7 @@ def _conflicts(
 
 
 def _states(table: TableHandle, snapshot: Snapshot | None, scopes: set[_Scope]) -> dict[_Scope, set[Any]]:
-    """What is live in each of the scopes."""
+    """The live files in each of the scopes."""
     found: dict[_Scope, set[Any]] = {}
     items: list[tuple[bytes, int, Any]] = [
         (entry.partition, entry.bucket, entry.identity) for entry in live_entries(table, snapshot)
@@ -410,8 +413,8 @@ def _messages(difference: _BranchDifference, changelog: Sequence[ManifestEntry])
     messages: dict[tuple[bytes, int], CommitMessage] = {}
 
     def message(partition: bytes, bucket: int) -> CommitMessage:
-        place = (partition, bucket)
-        return messages.setdefault(place, CommitMessage(partition, bucket, totals.get(place, 1)))
+        key = (partition, bucket)
+        return messages.setdefault(key, CommitMessage(partition, bucket, totals.get(key, 1)))
 
     for entry in (*difference.removed, *changelog, *difference.added):
         totals[entry.partition, entry.bucket] = entry.total_buckets

@@ -2,13 +2,13 @@
 
 1. One commit of the kind OVERWRITE removes all rows, another one rewrites the lists of files, so that the new state
    names none of the old ones. Readers find an empty table from here on.
-2. Everything that leads to older states goes: branches, tags, long-lived changelogs, consumers, older snapshots.
-3. Files that only these reached are deleted or moved aside (`table.removal.deletion_plan`); then files that nothing
+2. All roots of older states are deleted: branches, tags, long-lived changelogs, consumers, older snapshots.
+3. Files that only these reached are deleted or quarantined (`table.removal.deletion_plan`); then files that nothing
    named at all, if they are old enough.
 
 Schema, options and the table itself stay. `keep_tags` leaves all tags with the files that they reach, `keep_branches`
-all branches; without them nothing of the table can be read again, unless the files were moved aside: then `restore`
-brings back all of it below the empty state, and a rollback goes there. Rows that others commit meanwhile stay.
+all branches; without them the rows are lost permanently, unless the files were quarantined: then `restore`
+restores all snapshots before the empty one, and a rollback goes back to them. Rows that others commit meanwhile stay.
 
 A dry run is the same plan, without the commits.
 
@@ -89,7 +89,8 @@ class PurgeFilesResult(Result):
     """What went; `status` is `purged`, `noop` (there was nothing), `already_done`, `stopped` or `dry_run`.
 
     A dry run says what would be deleted. `snapshot_id` is the empty snapshot from which the table continues. `deleted`
-    names every file, `quarantine` where they are now, if they were moved aside; `stopped` says what was left, and why.
+    names every file, `quarantine` where they are now, if they were quarantined; `stopped` says which files were left,
+    and why.
     """
 
     status: str
@@ -111,13 +112,13 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     """Purges the table. Safe to repeat: a run that was interrupted is finished by the next one.
 
     Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would be deleted, or for a time
-    in the future; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError;
+    in the future; CorruptTableError if a snapshot or tag cannot be parsed; ConflictError; StorageError;
     UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`, unless tags are kept.
     """
     table, executor, commit_user = context.table, context.executor, context.commit_user
     refuse_server(table)
     if table.paths.branch != MAIN_BRANCH:
-        raise InvalidArgumentError("purge a table, not a branch of it; a branch is deleted as a whole")
+        raise InvalidArgumentError("purge a table, not a branch of it; to remove a branch, delete it")
     check_older_than(table, spec)
     older_than_ms = table.env.clock() - DAY_MS if spec.older_than is None else spec.older_than
     emptied = None
@@ -148,10 +149,10 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
 def _known(table: TableHandle, spec: PurgeFiles) -> Roots:
     """Every root but those of branches to be deleted that are half deleted already. Raises: CorruptTableError."""
 
-    def goes(doubt: Doubt) -> bool:
+    def is_removed(doubt: Doubt) -> bool:
         return not spec.keep_branches and doubt.branch != MAIN_BRANCH and doubt.may_pass
 
-    return all_roots(table).settled(goes).checked()
+    return all_roots(table).settled(is_removed).checked()
 
 
 def _roots_to_remove(roots: Sequence[Root], spec: PurgeFiles, emptied: Snapshot | None) -> list[Root]:
@@ -172,7 +173,7 @@ def _nothing_to_do(removed: Sequence[Root], plan: DeletionPlan, emptied: Snapsho
 
 
 def _orphans(table: TableHandle, older_than_ms: int, executor: Executor) -> tuple[dict[str, int], list[str]]:
-    """Old files that nothing names, with their sizes; and why that is not known, if it is not."""
+    """Old files that nothing names, with their sizes; and the reasons, if they cannot be determined."""
     found = find_orphans(table, older_than_ms, executor)
     if found.stopped:
         return {}, [f"files that nothing names are left: {doubt}" for doubt in found.stopped]
@@ -185,7 +186,7 @@ def _plan(
     """The files that go with roots, and orphans."""
     candidates = Candidates(table)
     line = sorted((root for root in removed if _is_snapshot(root)), key=lambda root: root.snapshot.id)
-    # Whatever was live at any time was live in the first snapshot, or behind a gap, or was added by one of the others.
+    # Every file that was ever live was live in the first snapshot, or after a gap, or was added by one of the others.
     before = None
     for root in line:
         if root.snapshot.id - 1 != before:
@@ -195,7 +196,7 @@ def _plan(
         candidates.add_changelog(root)
     for root in removed:
         if root.is_changelog:
-            # Expiry has taken the files that were live there, but for those that are the changelog themselves.
+            # Expiry has deleted the files that were live there, except those that are the changelog.
             candidates.add_named(root)
             candidates.add_changelog(root)
     candidates.add_tagged([root for root in removed if not root.is_changelog], line)
@@ -303,7 +304,7 @@ def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:
     except NotFoundError:
         is_there = False
     if not is_there:
-        # We may have let the hint name it a moment ago.
+        # This process may have written its id into the hint a moment ago.
         repair_latest_hint(main)
         raise ConflictError(
             f"snapshot {emptied.id}, which empties {main.paths.root}, vanished while the purge ran: others roll back "

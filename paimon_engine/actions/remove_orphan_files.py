@@ -1,11 +1,11 @@
-"""Remove orphan files: delete what nothing names, left behind by writers that died or commits that failed.
+"""Remove orphan files: delete files that nothing names, left by writers that died or commits that failed.
 
 1. Old files are listed, then the names that all snapshots, tags, branches and long-lived changelogs use are read, then
    those that are new since (`table.removal.orphans`). Old files that nothing names are orphans. A dry run ends here.
 2. A fence makes commits of files that are about to be deleted fail (`table.removal.fence`); what was named before it
 stays.
-3. The others are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
-   Those for which a quarantine waits, since who moved files there died, go there in any case. A file of which a
+3. The others are deleted, or moved into `quarantine/<id>` of the table, from where `restore` brings them back.
+   Files that an interrupted run was moving to a quarantine are moved there in any case. A file of which a
    quarantine holds a copy stays, since a restore may be about to bring it back; `notes` say so.
 
 If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be missing
@@ -69,9 +69,9 @@ class RemoveOrphanFilesResult(Result):
     """What it did; `status` is `deleted`, `quarantined`, `noop`, `dry_run` or `stopped`.
 
     `stopped`: it is not certain what is an orphan, or a file could not be deleted; the texts say why. `deleted` names
-    every file that went (in a dry run: would go). `files_checked` counts the old files that were looked at.
+    every deleted file (in a dry run: that would be deleted). `files_checked` counts the old files that were checked.
     `quarantine` is the name of the directory with the files. `notes` count the files that stay although nothing names
-    them, since a quarantine holds copies of them: a restore or a deletion ended half-way.
+    them, since a quarantine has copies of them: a restore or a deletion was interrupted.
     """
 
     status: str
@@ -87,10 +87,10 @@ class RemoveOrphanFilesResult(Result):
 
 @action
 def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrphanFilesResult:
-    """Removes orphans of all branches. Safe to repeat, and to run beside writers, readers, taggers and expiry.
+    """Removes orphans of all branches. Safe to repeat and to run concurrently with other work.
 
-    Raises: InvalidArgumentError for a time in the future; UnsupportedError if options put files where we would not find
-    them; StorageError.
+    Raises: InvalidArgumentError for a time in the future; UnsupportedError if options store files where they would not
+    be found; StorageError.
     """
     table, executor = context.table, context.executor
     check_older_than(table, spec)

@@ -1,6 +1,6 @@
 """Remove data files that no longer exist from the table's manifests, so that the rest can be read again.
 
-1. The data files of the latest snapshot are looked for in the store; one that is not listed is asked for once more by
+1. The data files of the latest snapshot are looked up in the store; one that is not listed is requested again by
    its name. A store that does not answer ends the run: no answer does not mean that a file is missing.
 2. One commit of the kind OVERWRITE removes those that are missing. A dry run ends before it.
 
@@ -59,7 +59,7 @@ class LostFile:
 class RemoveUnexistingFilesResult(Result):
     """What was found; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be removed).
 
-    `removed` names each file; `rows` counts those that are lost. `stopped` names files that were not looked for.
+    `removed` names each file; `rows` counts those that are lost. `stopped` names files that were not looked up.
     """
 
     status: str
@@ -74,10 +74,10 @@ class RemoveUnexistingFilesResult(Result):
 
 @action_once(CommitKind.OVERWRITE, Maker.REMOVE_UNEXISTING_FILES, RemoveUnexistingFilesResult)
 def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> RemoveUnexistingFilesResult:
-    """Removes what is missing; once for a `commit_user`. Safe beside writers.
+    """Removes what is missing; once for a `commit_user`. Safe to run concurrently with writers.
 
     Raises: NotFoundError if manifests are missing too (`remove_unexisting_manifests` first); ConflictError;
-    StorageError if the store does not say what is there; UnsupportedError.
+    StorageError if the store does not answer; UnsupportedError.
     """
     table, executor = context.table, context.executor
     check_file_locations(table)
@@ -85,7 +85,7 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
     entries = live_entries(table, latest)
     inside = [entry for entry in entries if entry.file.external_path is None]
     stopped = tuple(
-        f"{entry.file.external_path} is outside the table and is not looked for"
+        f"{entry.file.external_path} is outside the table and is not looked up"
         for entry in entries
         if entry.file.external_path is not None
     )

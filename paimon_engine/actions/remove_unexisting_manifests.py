@@ -2,7 +2,7 @@
 
 1. The manifest lists of the latest snapshot say which manifests there should be; a list that is missing itself counts
    as empty. Those that the store does not have are left out.
-2. What the others say is folded again: a file whose removal was in a lost manifest is live again, a removal of a file
+2. The others are folded again: a file whose removal was in a lost manifest is live again, a removal of a file
    that a lost manifest had added has nothing to remove and is dropped.
 3. One commit of the kind OVERWRITE names what is left. A dry run ends before it.
 
@@ -63,7 +63,7 @@ class RemoveUnexistingManifestsResult(Result):
 def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifests) -> RemoveUnexistingManifestsResult:
     """Removes what is missing; once for a `commit_user`. No one can write to such a table meanwhile.
 
-    Raises: CorruptTableError if a manifest is there and damaged; UnsupportedError if the index manifest is missing;
+    Raises: CorruptTableError if a manifest exists and is damaged; UnsupportedError if the index manifest is missing;
     ConflictError if others committed; OutcomeUnknownError; StorageError.
     """
     table = context.table
@@ -92,7 +92,7 @@ def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifest
 
 
 def _listed(table: TableHandle, snapshot: Snapshot) -> tuple[list[ManifestFile], list[str]]:
-    """Manifests that are there, in order, and names of lists and manifests that are not."""
+    """Existing manifests, in order, and names of lists and manifests that do not exist."""
     manifests: list[ManifestFile] = []
     lost: list[str] = []
     for name, size_bytes in (
@@ -128,7 +128,7 @@ def _check_index(table: TableHandle, latest: Snapshot) -> None:
 
 
 def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry], job: JobCommit) -> int:
-    """Publishes a snapshot of these live files as the next one; its id. Raises: ConflictError if others were first."""
+    """Publishes a snapshot of these live files; returns its id. Raises: ConflictError if another commit was faster."""
     begun = work_begins(table, latest)
     writer = MetadataWriter(table)
     try:

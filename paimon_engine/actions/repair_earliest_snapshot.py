@@ -8,9 +8,9 @@ deleted any more, since it may protect anything.
    its first one. The latest snapshot itself must be readable.
    A lost version looks the same as one that is not visible, as while a table is copied. So the
    caller must name that first snapshot wherever anything before it is given up; otherwise the run says `stopped`, which
-   one it is and what would be deleted. Only a hint that contradicts whole snapshots is repaired without.
+   one it is and what would be deleted. Only a hint that contradicts complete snapshots is repaired without it.
 2. Snapshots before it are stranded. Their files, the snapshots' own, are removed, oldest first; `EARLIEST` is written.
-3. Data and metadata files that only stranded snapshots reached are deleted or moved aside
+3. Data and metadata files that only stranded snapshots reached are deleted or quarantined
    (`table.removal.deletion_plan`). What the damaged ones alone named is left for `remove_orphan_files`, which can prove
    that nothing needs it once this is done.
 
@@ -58,12 +58,12 @@ logger = logging.getLogger(__name__)
 class RepairEarliestSnapshot(Disposal):
     """Let the table begin with the first snapshot of the unbroken row that ends at the latest one.
 
-    `snapshot` says which one that is, and so gives up all versions before it. Where nothing is given up it
-    may be left out. Another one is refused, as expiry forgets whole snapshots.
+    `snapshot` says which one that is: all versions before it are lost. If none is lost, it
+    may be left out. Any other id is refused, as complete snapshots are deleted by expiry.
     """
 
     snapshot: Annotated[
-        Index | None, "id of the first one to keep: gives up all before it; a run without says which one that is"
+        Index | None, "id of the first one to keep: all before it are lost; a run without it says which id that is"
     ] = None
     dry_run: DryRun = False
 
@@ -75,8 +75,8 @@ class RepairEarliestSnapshotResult(Result):
     `stopped` as a status: nothing was changed, since versions may be missing; the texts say what to do.
 
     `previous_hint` is what EARLIEST said, None if it said nothing. `missing_snapshots` are the gaps, `broken_snapshots`
-    maps ids to what is wrong with them; `removed_snapshots` are those that went. `deleted` names every file that went
-    with them, `quarantine` where they are now, if they were moved aside; `stopped` says why files were left.
+    maps ids to what is wrong with them; `removed_snapshots` are the deleted ones. `deleted` names every file deleted
+    with them, `quarantine` where they are now, if they were quarantined; `stopped` says why files were left.
     """
 
     status: str
@@ -96,7 +96,7 @@ class RepairEarliestSnapshotResult(Result):
 
 @action
 def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> RepairEarliestSnapshotResult:
-    """Repairs the table's branch. Safe to repeat, and beside readers; nothing else should delete meanwhile.
+    """Repairs the table's branch. Safe to repeat, and concurrently with readers; nothing else should delete meanwhile.
 
     Raises: NotFoundError if there is no snapshot; CorruptTableError if the latest one is broken; InvalidArgumentError
     if the named one is not behind a gap; UnsupportedError.
@@ -155,18 +155,18 @@ def _first(table: TableHandle, ids: Sequence[int], broken: dict[int, str], asked
             f"snapshot {latest} of {table.paths.root}, the latest one, cannot be read: {broken[latest]}; "
             "roll back to an earlier one, or remove_unexisting_manifests"
         )
-    whole = set(ids) - broken.keys()
+    complete = set(ids) - broken.keys()
     begin = latest
-    while begin - 1 in whole:
+    while begin - 1 in complete:
         begin -= 1
     if asked is None or asked == begin:
         return begin
     if not begin <= asked <= latest:
         raise InvalidArgumentError(
-            f"snapshot {asked} is not in the unbroken row {begin} to {latest} at the end of {table.paths.root}"
+            f"snapshot {asked} is not in {begin} to {latest}, the last ids without a gap of {table.paths.root}"
         )
     raise InvalidArgumentError(
-        f"snapshot {asked - 1} before {asked} is whole: there is nothing to repair; expire_snapshots forgets old ones"
+        f"snapshot {asked - 1} before {asked} is complete: nothing to repair; expire_snapshots deletes old ones"
     )
 
 
@@ -182,7 +182,7 @@ def _doubts(table: TableHandle, stranded: Sequence[int], first: int, asked: int 
         given_up = f", and with it snapshot {shown(stranded)} would be deleted" if stranded else ""
         reasons.append(
             f"nothing is changed: {lost}{given_up}; {WAIT}; if it is lost permanently, snapshot={first} lets the table "
-            "begin there and gives up all before"
+            "begin there; all before it is lost"
         )
     return tuple(reasons)
 

@@ -1,7 +1,7 @@
-"""Rescale: bring partitions to the number of buckets that the table's option `bucket` asks for.
+"""Rescale: rewrite partitions to the number of buckets of the table's option `bucket`.
 
 1. All files of the partitions with another number of buckets are read, at one snapshot.
-2. Each new bucket is written by a task of its own.
+2. Each new bucket is written by a separate task.
 3. One OVERWRITE commit replaces all of them. It applies only if these are still the partitions' files: what others
    have written meanwhile is a conflict, and is never lost.
 """
@@ -152,7 +152,7 @@ def _commit(table: TableHandle, request: CommitRequest, written: list[CommitMess
         outcome = commit(table, request)
     if isinstance(outcome, Conflict):
         delete_uncommitted(table, written)
-        raise conflict_error(table, outcome, "nothing was rescaled, run it again while nobody writes")
+        raise conflict_error(table, outcome, "nothing was rescaled, run it again when no writer is active")
     if outcome.by_other_attempt:
         delete_uncommitted(table, written)
     return outcome

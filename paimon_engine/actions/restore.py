@@ -1,29 +1,29 @@
-"""Undo a deletion that moved its files aside; list quarantines; and empty them permanently.
+"""Undo a deletion that quarantined its files; list quarantines; and empty them permanently.
 
-Restoring goes in this order, so that no reader meets an incomplete version:
+Restoring has this order, so that no reader finds an incomplete version:
 
-1. What is in the way is looked for: a tag, branch or snapshot that has become another one, a row of snapshots that
+1. Obstacles are searched: a tag, branch or snapshot that was replaced by another one, a sequence of snapshots that
    would have a gap, a version of which files were deleted later. With any of it nothing is moved.
 2. Data, index and metadata files are restored.
 3. Then what readers start from: schemas, tags, changelogs and consumers, and snapshots from where the table's are on.
 
 What each action's undo means: after `expire_snapshots`, `delete_tag`, `expire_tags` and `delete_branch` the table is as
-it was before. After `rollback` its newer snapshots are there again, the newest of them as the latest one. After
-`purge_files` the older snapshots, tags and branches are there again below the empty one: roll back to the one that you
-want. Where a tag was moved, or main was fast-forwarded, the older state has no name of its own any more, and can be
-given one: `as_tags` brings snapshots and tags back under the names `restored-<snapshot>` and `restored-<tag>`. A
-version that lacks files stays away, and the list stays with it, so that it can be restored once they are there.
+it was before. After `rollback` its newer snapshots exist again, the newest of them as the latest one. After
+`purge_files` the older snapshots, tags and branches exist again before the empty one: roll back to the one that you
+want. Where a tag was moved, or main was fast-forwarded, the older state has no name any more, and can be
+given one: `as_tags` restores snapshots and tags under the names `restored-<snapshot>` and `restored-<tag>`. A
+version that lacks files is not restored; it stays in the list, so that it can be restored once they exist.
 
 A deletion that is paused between two of its steps cannot be distinguished from one that died. Where files or versions
 are both in the quarantine and at their own paths, and are younger than a day, a restore keeps the quarantine, and
-emptying keeps these copies; both say so, and can be repeated a day later. One chain of events is not covered: a
+emptying keeps these copies; both say so, and can be repeated a day later. One sequence of events is not covered: a
 deletion is paused after it has copied a file, a second run finishes it and a restore brings the file back; when the
-first one continues, it deletes the file in its place, and no copy is left. It takes a pause at just this step, and
+first one continues, it deletes the file at its path, and no copy is left. It takes a pause at just this step, and
 three runs on one quarantine.
 
-What a run that died has left of a quarantine is listed, brought back and emptied like any other, and never keeps
-another one from it (`table.removal.quarantine_state`). Without a list, files go back to where their paths say that they
-lay; which versions they belonged to is not known any more, so an orphan clean-up deletes those that nothing needs.
+An incomplete quarantine of an interrupted run is listed, restored and emptied like any other, and never blocks
+another one (`table.removal.quarantine_state`). Without a list, files are moved to the table's directory by their
+paths; which versions they belonged to is not known any more, so an orphan clean-up deletes those that nothing needs.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ _UNKNOWN_ACTION: Final = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore(Spec):
-    """Bring back what the quarantine of that name holds; a dry run says what.
+    """Restore what the quarantine of that name contains; a dry run says what.
 
     With `as_tags` snapshots and tags are restored as tags `restored-<snapshot>` and `restored-<tag>`. `parallelism` and
     `files_per_second` are limits as for deletions.
     """
 
     quarantine: Annotated[Name, "name that the deletion gave"]
-    as_tags: Annotated[bool, "bring versions back as tags restored-…, whatever took their place"] = False
+    as_tags: Annotated[bool, "restore versions as tags restored-…, even if others have replaced them"] = False
     dry_run: DryRun = False
     files_per_second: Annotated[Amount | None, "move at most this many files per second"] = None
     parallelism: Annotated[Count | None, "move with at most this many workers"] = None
@@ -82,10 +82,10 @@ class Restore(Spec):
 class RestoreResult(Result):
     """What was restored; `status` is `restored`, `dry_run` or `stopped`: run it again then, `stopped` says why.
 
-    `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in
-    the quarantine nor in their place. `snapshots`, `tags` and `branches` are what readers can start from again; `left`
-    says which versions `as_tags` has not brought back, since files of theirs were deleted later or are not visible:
-    the quarantine keeps its list for them, until it is restored in whole or emptied. `left` also says if the list stays
+    `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in the
+    quarantine nor at their paths. `snapshots`, `tags` and `branches` are what readers can start from again; `left` says
+    which versions `as_tags` has not restored, since files of theirs were deleted later or are not visible: the
+    quarantine keeps its list for them, until it is restored completely or emptied. `left` also says if the list stays
     because the deletion may still be running: restore the quarantine again a day later then, or empty it.
     """
 
@@ -138,8 +138,8 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
 def _brought_back(
     table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsToRestore
 ) -> RestoreResult:
-    """Moves the files back, then writes the versions; again for files that a clean-up has moved aside meanwhile."""
-    # Who finished the deletion meanwhile would move the files aside again.
+    """Moves the files back, then writes the versions; again for files that a clean-up has quarantined meanwhile."""
+    # A process that finishes the deletion meanwhile would quarantine the files again.
     forget_record(table, quarantine.name)
     in_use = roots_in_use(table, quarantine)
     how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
@@ -148,42 +148,42 @@ def _brought_back(
     if problems:
         return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))
     if absent := _absent(table, moves):
-        # A clean-up that did not see the versions yet has moved files aside again, or deleted them.
+        # A clean-up that did not see the versions yet has quarantined files again, or deleted them.
         roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
-        lost = roots.conflicts or tuple(f"{move.target} was moved aside again" for move in _aside(table, absent))
+        lost = roots.conflicts or tuple(f"{move.target} was quarantined again" for move in _not_restored(table, absent))
         if lost:
             reason = f"a clean-up moved restored files away again, run it again: {'; '.join(lost)}"
             return _result("stopped", quarantine, RootsToRestore(), stopped=(reason,))
     write_roots(table, roots)
     absent = _absent(table, moves)
-    if again := _aside(table, absent):
+    if again := _not_restored(table, absent):
         # From now on clean-ups see the versions.
         _, problems = move_files(table, again, how, executor)
         if problems:
             return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))
         absent = _absent(table, moves)
     missing = tuple(move.target for move in absent)
-    # Versions that are left can be restored from the list alone, once their files are there again.
+    # Versions that are left can be restored from the list, once their files exist again.
     if in_use:
-        strange: Sequence[str] = [
+        problems: Sequence[str] = [
             (
-                f"{in_use[0]} was still in its place, and a deletion that is still running may be about to remove it: "
+                f"{in_use[0]} was still at its path, and a deletion that is still running may be about to remove it: "
                 "restore the quarantine again a day later, or empty it then"
             )
         ]
     else:
-        strange = () if roots.left else close(table, quarantine.name)
+        problems = () if roots.left else close(table, quarantine.name)
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
-    return _result("restored", quarantine, replace(roots, left=(*roots.left, *strange)), missing=missing)
+    return _result("restored", quarantine, replace(roots, left=(*roots.left, *problems)), missing=missing)
 
 
 def _absent(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
-    """The moves whose files are not in their place."""
+    """The moves whose files are not at their paths."""
     present = {info.path for directory in {_parent(move.target) for move in moves} for info in _list(table, directory)}
     return [move for move in moves if move.target not in present]
 
 
-def _aside(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
+def _not_restored(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
     """Those of the moves whose files are in the quarantine."""
     return [move for move in moves if table.env.storage.exists(move.source)]
 
@@ -192,12 +192,12 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
     """Brings back the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
     left = ("without a list only files are restored; an orphan clean-up deletes those that nothing needs",)
-    status, files, strange = "dry_run", moves, list[str]()
+    status, files, problems = "dry_run", moves, list[str]()
     if not spec.dry_run:
         how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
         files, more = move_files(table, moves, how, executor)
         problems += more
-        strange = [] if problems else close(table, held.name)
+        problems = [] if problems else close(table, held.name)
         status = "stopped" if problems else "restored"
     return RestoreResult(
         status,
@@ -206,7 +206,7 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
         files=len(files),
         bytes=sum(move.size_bytes for move in files),
         stopped=tuple(problems),
-        left=(*(left if files else ()), *strange),
+        left=(*(left if files else ()), *problems),
     )
 
 
@@ -246,9 +246,9 @@ def _result(
 
 @dataclass(frozen=True, slots=True)
 class EmptyQuarantine(Spec):
-    """Delete permanently what quarantines hold: the one of that name, or all made before `older_than`.
+    """Delete permanently what quarantines contain: the one of that name, or all made before `older_than`.
 
-    Not both. Without either, those older than 30 days go. One whose list cannot be understood goes only by its name.
+    Not both. Without either, those older than 30 days. One whose list cannot be parsed is deleted only by its name.
     """
 
     quarantine: Annotated[Name | None, "name of one quarantine"] = None
@@ -275,7 +275,7 @@ class EmptyQuarantineResult(Result):
 def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantineResult:
     """Deletes quarantines; safe to repeat, which also finishes a run that was interrupted.
 
-    What was not moved yet by a run that was interrupted stays in its place. One that cannot be emptied keeps no other
+    Files that an interrupted run has not moved yet stay at their paths. One that cannot be emptied prevents no other
     from it.
 
     Raises: InvalidArgumentError if there is no quarantine of that name, for a name and a time together, or for a time
@@ -285,7 +285,7 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
     check_older_than(table, spec)
     if spec.quarantine is not None and spec.older_than is not None:
         raise InvalidArgumentError(
-            f"quarantine={spec.quarantine!r} and older_than={spec.older_than}: one of that name goes "
+            f"quarantine={spec.quarantine!r} and older_than={spec.older_than}: one of that name is emptied "
             "whatever its age; give the name, or the time for all that are older"
         )
     found, left = _chosen(table, spec)
@@ -324,7 +324,7 @@ def list_quarantines(table: TableHandle) -> list[Mapping[str, Any]]:
     """Every quarantine of the table, oldest first, whatever state it is in.
 
     Each has `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, and its state: `state` as in
-    `table.removal.quarantine_state`, `files_there`, and `problem` if its list cannot be understood.
+    `table.removal.quarantine_state`, `files_there`, and `problem` if its list cannot be parsed.
 
     Raises: StorageError.
     """

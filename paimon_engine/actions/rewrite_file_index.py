@@ -1,4 +1,4 @@
-"""Rewrite file index: give data files the indexes that the table's options ask for now; the data stays as it is."""
+"""Rewrite file index: give data files the indexes that the table's options require; the data is not changed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ROUNDS_MAX = 4
 class RewriteFileIndex(Spec):
     """Index the files of a table, or of the partitions that `where` chooses.
 
-    Files that have just the wanted indexes are left, unless `rebuild` asks for all: after options such as the size of
+    Files that have exactly these indexes are left, unless `rebuild` is given: after options such as the size of
     a bloom filter changed.
     """
 
@@ -89,7 +89,7 @@ class _IndexRewriteState:
 def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileIndexResult:
     """Indexes files; those that fail, and buckets that others change meanwhile, do not stop the others.
 
-    Raises: InvalidArgumentError, UnsupportedError if the options ask for indexes that cannot be, or if the engine
+    Raises: InvalidArgumentError, UnsupportedError if the options require impossible indexes, or if the engine
     cannot write the table; ConflictError if every bucket kept conflicting; the error of the first file if all failed.
     """
     table, job = context.table, context.job
@@ -151,7 +151,7 @@ def _plan(
         entries = matching_partitions(table.schema, entries, chosen)
     entries = [entry for entry in entries if only is None or (entry.partition, entry.bucket) in only]
     run.chosen |= {bucket: len(members) for bucket, members in by_bucket(entries).items()}
-    current = in_threads(table, _has_what_it_should, entries)
+    current = in_threads(table, _has_wanted_indexes, entries)
     stale = [entry for entry, good in zip(entries, current, strict=True) if not good or (spec.rebuild and _any(table))]
     stale_by_bucket = by_bucket(stale)
     for bucket in by_bucket(entries):
@@ -159,7 +159,7 @@ def _plan(
     return stale
 
 
-def _has_what_it_should(table: TableHandle, entry: ManifestEntry) -> bool:
+def _has_wanted_indexes(table: TableHandle, entry: ManifestEntry) -> bool:
     return is_current(table, entry.partition, entry.bucket, entry.file)
 
 

@@ -3,8 +3,8 @@
 1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
 2. Newer changelogs of expired snapshots are removed; then newer snapshots, newest first, so that at any moment the
    table has an unbroken row of snapshots (but for those that had expired); a target that has expired is written again
-   from its tag just before the last of them goes. Then newer tags are removed, and callbacks are called.
-3. The planned files are deleted, after another look at what is there (`table.removal.deletion_plan`).
+   from its tag just before the last of them is deleted. Then newer tags are removed, and callbacks are called.
+3. The planned files are deleted, after the roots are listed again (`table.removal.deletion_plan`).
 
 No one should write meanwhile: a commit that began before would build on a snapshot that was removed.
 
@@ -63,7 +63,7 @@ from paimon_engine.table.state.snapshots import (
 logger = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 5
-"""Times that snapshots of others who commit meanwhile are removed too."""
+"""How often snapshots that others commit meanwhile are removed too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
     others keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if
     snapshots around the moment are missing; StorageError if the store's listing lacks snapshots that are there;
     UnsupportedError, CallbackError as in
-    `table.branches_tags.tag_notifications`, where tags go.
+    `table.branches_tags.tag_notifications`, if tags are deleted.
     """
     table, executor = context.table, context.executor
     target, expired = _target(table, spec)
@@ -122,15 +122,15 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         if doubt.is_certain and doubt.branch == table.paths.branch:
             # What is not listed would stay, and be the latest.
             raise StorageError(f"nothing is rolled back: {doubt.reason}; run it again, or repair the store")
-    gone = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
+    removed = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
     unread = [number for number in roots.unread(table.paths.branch, table.paths.snapshot) if number > target.id]
     unread_changelogs = [n for n in roots.unread(table.paths.branch, table.paths.changelog) if n > target.id]
-    check_no_branch_from(roots, gone)
-    snapshots = sorted((root for root in gone if root.is_snapshot), key=lambda root: root.snapshot.id)
-    changelogs = sorted((root for root in gone if root.is_changelog), key=lambda root: root.snapshot.id)
-    tags = [root for root in gone if root.tag is not None]
+    check_no_branch_from(roots, removed)
+    snapshots = sorted((root for root in removed if root.is_snapshot), key=lambda root: root.snapshot.id)
+    changelogs = sorted((root for root in removed if root.is_changelog), key=lambda root: root.snapshot.id)
+    tags = [root for root in removed if root.tag is not None]
     result = RollbackResult(
-        status="rolled_back" if gone or unread or unread_changelogs or expired else "noop",
+        status="rolled_back" if removed or unread or unread_changelogs or expired else "noop",
         snapshot_id=target.id,
         removed_snapshots=tuple(sorted((*(root.snapshot.id for root in snapshots), *unread))),
         removed_tags=tuple(root.tag for root in tags if root.tag is not None),
@@ -148,9 +148,9 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         plan = plan_deletion(
             table,
             _candidates(table, target, snapshots, tags, changelogs),
-            [root for root in roots if root not in gone],
+            [root for root in roots if root not in removed],
             executor,
-            lost=lost_roots(table, roots, but_below=gone),
+            lost=lost_roots(table, roots, but_below=removed),
         )
         if spec.dry_run:
             return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped))
@@ -160,7 +160,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         hidden += [paths.changelog(number) for number in result.removed_changelogs]
         prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
         take_back_records(table, target.id)
-        _hide(table, target, expired=expired, result=result)
+        _remove_versions(table, target, expired=expired, result=result)
         remove_tags(table, named_tags(tags), news)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
@@ -170,9 +170,9 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
 def _roll_back_on_server(
     table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, news: TagNotifier
 ) -> RollbackResult:
-    """Lets the server roll back, which removes what is newer, files and all."""
+    """Lets the server roll back, which removes newer versions with their files."""
     if spec.quarantine:
-        raise UnsupportedError(f"the server that keeps {table.paths.root} deletes the files, and moves none aside")
+        raise UnsupportedError(f"the server that manages {table.paths.root} deletes the files, and has no quarantine")
     if spec.dry_run:
         return replace(result, status="dry_run")
     latest = latest_snapshot(table)
@@ -198,7 +198,7 @@ def _with_files(result: RollbackResult, deletion: Deletion) -> RollbackResult:
 
 
 def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
-    """The snapshot to go back to, and whether it has expired and lives in its tag only."""
+    """The snapshot to go back to, and whether it has expired, so that only its tag has it."""
     if sum(way is not None for way in (spec.snapshot, spec.tag, spec.timestamp, spec.watermark)) != 1:
         raise InvalidArgumentError("name what to roll back to in one way: snapshot, tag, timestamp or watermark")
     if spec.snapshot is not None:
@@ -216,8 +216,8 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
     except NotFoundError:
         return target, True
     if present.delta_manifest_list != target.delta_manifest_list:
-        whence = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag for {spec.timestamp}"
-        raise ConflictError(f"{whence} belongs to another history: snapshot {target.id} is another commit by now")
+        source = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag for {spec.timestamp}"
+        raise ConflictError(f"{source} belongs to another history: snapshot {target.id} is a different commit now")
     return target, False
 
 
@@ -229,7 +229,7 @@ def _is_named(spec: Rollback) -> bool:
 def _check_none_between(table: TableHandle, target: Snapshot) -> None:
     """Checks that the snapshot after one that was found by its time is visible: a missing one may be the right one.
 
-    Where only a tag has it, all snapshots up to the first one have expired, and the hint to that says so.
+    If only a tag has it, all snapshots before the first one have expired, as the hint to the first one shows.
 
     Raises: CorruptTableError.
     """
@@ -244,7 +244,7 @@ def _check_none_between(table: TableHandle, target: Snapshot) -> None:
     if missing:
         way = f"rollback(snapshot={target.id})" if target.id in ids else "rollback(tag=…) with its tag"
         raise CorruptTableError(
-            f"snapshots between {target.id} and {newer[0]} of {table.paths.root} are missing, so that it is not known "
+            f"snapshots between {target.id} and {newer[0]} of {table.paths.root} are missing, so it is not known "
             f"which was the latest then; {way} if you want that one"
         )
 
@@ -292,7 +292,7 @@ def _delete_last(table: TableHandle, target: Snapshot, number: int) -> None:
         )
 
 
-def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
+def _remove_versions(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
     """Removes the newer snapshots, newest first, and points the hints to the target.
 
     Raises: ConflictError if others keep committing, or remove the target.
@@ -317,7 +317,7 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: Rollba
         repair_latest_hint(table)
         raise ConflictError(
             f"snapshot {target.id} of {paths.root} vanished while it was rolled back to: others roll back or "
-            "purge; see what the table holds now, and run it again if it is not what it should be"
+            "purge; check the table's rows, and run it again if they are not the expected ones"
         )
     if expired:
         write_hint(table, paths.earliest_hint, target.id)

@@ -1,9 +1,9 @@
-"""Roll back without losing anything: a new snapshot that holds what an earlier one held.
+"""Roll back without losing anything: a new snapshot with the rows of an earlier one.
 
 1. The files live now and then are compared; a tag keeps the earlier snapshot, since files are live again that later
-   snapshots removed, and who expires those must not delete them.
+   snapshots removed, and an expiry of those must not delete them.
 2. The next snapshot removes what is live only now and adds what was live only then, with the schema, index and
-   statistics of the earlier one. If somebody else commits first, this is worked out again.
+   statistics of the earlier one. If another process commits first, this is repeated.
 
 Source: `FileStoreCommitImpl.rollbackToAsLatest`, `RollbackToAsLatestProcedure` of the Java library.
 """
@@ -57,7 +57,7 @@ class RollbackToAsLatest(Spec):
 class RollbackToAsLatestResult(Result):
     """What was made; `status` is `committed`, or `already_done` if this job has made it before.
 
-    `snapshot_id` is the new snapshot, `restored_snapshot` the one whose rows it holds, `tag` what keeps that one.
+    `snapshot_id` is the new snapshot, `restored_snapshot` the one whose rows it has, `tag` the tag that keeps that one.
     """
 
     status: str
@@ -72,7 +72,7 @@ class RollbackToAsLatestResult(Result):
 
 @action_once(CommitKind.OVERWRITE, Maker.ROLLBACK_TO_AS_LATEST, RollbackToAsLatestResult)
 def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> RollbackToAsLatestResult:
-    """Makes the snapshot. Once for a `commit_user`; safe beside writers, readers and expiry.
+    """Makes the snapshot. Once for a `commit_user`; safe to run concurrently with writers, readers and expiry.
 
     Raises: NotFoundError; InvalidArgumentError; ConflictError if others always commit first, or if the earlier snapshot
     expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError; CallbackError
@@ -90,17 +90,17 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
 
 def _commit(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorder) -> RollbackToAsLatestResult:
     patience = Patience(table.options)
-    took_s = 0.0
+    attempt_s = 0.0
 
     def attempt() -> RollbackToAsLatestResult | None:
-        nonlocal took_s
+        nonlocal attempt_s
         begun = time.monotonic()
         result = _try(table, target, job, recorder)
-        took_s = time.monotonic() - begun
+        attempt_s = time.monotonic() - begun
         return result
 
     try:
-        result = patience.retrying(lambda: took_s, tenacity.retry_if_result(lambda made: made is None))(attempt)
+        result = patience.retrying(lambda: attempt_s, tenacity.retry_if_result(lambda made: made is None))(attempt)
     except tenacity.RetryError as error:
         tries = error.last_attempt.attempt_number
         raise ConflictError(
@@ -137,7 +137,7 @@ def _keep(table: TableHandle, target: Snapshot, news: TagNotifier) -> str:
 
 
 def _try(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorder) -> RollbackToAsLatestResult | None:
-    """The result, or None if somebody else committed first."""
+    """The result, or None if another process committed first."""
     latest = latest_snapshot(table)
     if latest is None:
         raise NotFoundError(f"{table.paths.root} has no snapshot to go back from")

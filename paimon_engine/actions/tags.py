@@ -1,8 +1,8 @@
 """Tags: name a snapshot and keep it; rename a tag; delete a tag and the files that only it kept.
 
 Source: `TagManager`, `TagDeletion` of the Java library. Differences: creation is atomic; a replaced tag's files are
-deleted; every other root is asked, not only neighbouring tags; a new name is given as a new tag beside the old one,
-which goes after it.
+deleted; every other root is checked, not only neighbouring tags; a rename creates the new tag and then deletes the
+old one.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class CreateTag(Disposal):
     """Name a snapshot (the latest one by default) and keep it, for a time if one is given here or by the table.
 
     `timestamp` means the first snapshot, or snapshot that a tag keeps, committed then or later; `watermark`
-    for the first whose watermark has got so far (both epoch milliseconds). `as_of` means what the table held at
+    for the first with this watermark or a later one (both epoch milliseconds). `as_of` means the table's state at
     that time: the newest snapshot committed then or before, if that is still known. Give one of the four at most.
 
-    If the tag exists: `verify` accepts it if its snapshot is whole and, where one is asked for, the same;
-    `ignore` accepts it as it is; `replace` moves it; `error` raises ConflictError.
+    If the tag exists: `verify` accepts it if its snapshot is complete and, if one is given, the same;
+    `ignore` accepts any; `replace` moves it; `error` raises ConflictError.
     """
 
     tag: Annotated[Name, "name of the tag"]
@@ -108,7 +108,7 @@ class TagResult(Result):
 
 @dataclass(frozen=True, slots=True)
 class DeleteTagResult(Result):
-    """What deleting a tag did; `status` is `deleted`, `dry_run`, or `already_done` if there is no such tag.
+    """What deleting a tag did; `status` is `deleted`, `dry_run`, or `already_done` if the tag does not exist.
 
     `stopped` says why files were left.
     """
@@ -140,7 +140,7 @@ def create_tag(context: Context, spec: CreateTag) -> TagResult:
     with notifying(table, dry_run=spec.dry_run) as news:
         result = _answer(table, spec, executor, news)
         if result.status == "already_done" and not spec.dry_run:
-            # The process that made it may have died before it sent the notification.
+            # The process that created it may have died before it sent the notification.
             news.made({result.tag: result.snapshot_id})
     return result
 
@@ -201,7 +201,7 @@ def _requested_snapshot_id(table: TableHandle, spec: CreateTag, existing: Tag) -
         try:
             return newest_at_time(table, spec.as_of).id
         except NotFoundError:
-            # It was made while that was known, unless a newer tag of that time says otherwise.
+            # When it was created its snapshot was known to be the latest then, unless a newer tag shows another one.
             known = (tag.snapshot for tag in list_tags(table))
             return max(one.id for one in known if one.time_ms <= spec.as_of)
     by_moment = (spec.timestamp, spec.watermark, spec.as_of)
@@ -263,7 +263,7 @@ def _result(status: str, tag: Tag) -> TagResult:
 
 @action
 def rename_tag(context: Context, spec: RenameTag) -> TagResult:
-    """Renames the tag; at any moment one of the names is there. Safe to repeat. Callbacks are not called, as in Java.
+    """Renames the tag; at any moment one of the names exists. Safe to repeat. Callbacks are not called, as in Java.
 
     Raises: NotFoundError; ConflictError if the new name belongs to another tag; InvalidArgumentError for a bad name,
     or if a branch was made from the tag.
@@ -299,11 +299,11 @@ def _renamed(table: TableHandle, spec: RenameTag, news: TagNotifier) -> TagResul
 
 @action
 def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
-    """Deletes the tag and what only it kept. Safe to repeat, and beside writers, readers and expiry.
+    """Deletes the tag and the files that only it needed. Safe to repeat and to run concurrently with other work.
 
     A tag whose own file is broken is removed, and its files are left.
 
-    What cannot be understood keeps what it might need, and `stopped` says so.
+    Files that an unreadable version might need are kept, and `stopped` says so.
 
     Raises: InvalidArgumentError if a branch was made from the tag; StorageError; UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`.
@@ -315,7 +315,7 @@ def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
 
 
 def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagNotifier) -> DeleteTagResult:
-    """Removes the tag, then the files that only it needed; a tag that cannot be read goes without its files."""
+    """Removes the tag, then the files that only it needed; a tag that cannot be read is deleted without its files."""
     path = table.paths.tag(spec.tag)
     status = "dry_run" if spec.dry_run else "deleted"
     try:
@@ -331,9 +331,9 @@ def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagN
         result = DeleteTagResult(status, spec.tag, stopped=(why,))
         if spec.dry_run:
             return result
-        aside = prepare(table, DeletionPlan({}, {}), spec, "delete_tag", roots=tag_files(table, [spec.tag])).quarantine
+        moved = prepare(table, DeletionPlan({}, {}), spec, "delete_tag", roots=tag_files(table, [spec.tag])).quarantine
         remove_tags(table, {spec.tag: None}, news)
-        return replace(result, quarantine=None if aside is None else aside.name)
+        return replace(result, quarantine=None if moved is None else moved.name)
     root, roots = Root(table.paths.branch, tag.snapshot, tag.name), all_roots(table)
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)

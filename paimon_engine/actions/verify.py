@@ -1,6 +1,6 @@
 """Verify: is everything there that a table needs, and is it as its metadata says? Nothing is written.
 
-What is looked at is listed in `table.check.table_check`; `depth` says how much of it.
+The checks are listed in `table.check.table_check`; `depth` says which are made.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Verify(Spec):
-    """Look at `metadata`; at `files` too, that they are there and whole; at all `rows` too."""
+    """Check `metadata`; or also `files`: that they exist and are complete; or also all `rows`."""
 
-    depth: Annotated[Literal["metadata", "files", "rows"], "how much is looked at: metadata, files or rows"] = "files"
+    depth: Annotated[Literal["metadata", "files", "rows"], "how much is checked: metadata, files or rows"] = "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class VerifyResult(Result):
     """What was found; `status` is `sound` or `damaged`. `problems` say where, and what is wrong there.
 
     Snapshots and tags of all branches are `roots`; a data file counts once. `rows` is 0 unless rows were read. `closed`
-    files lie outside the table, in directories that `external-paths.allowed` does not name; they were not checked.
+    files are outside the table, in directories that `external-paths.allowed` does not name; they were not checked.
     `notes` list deviations of other writers that can still be read; they are not damage.
     """
 
@@ -62,7 +62,7 @@ def verify(context: Context, spec: Verify) -> VerifyResult:
 
 
 def planned_bytes(table: TableHandle, spec: Verify) -> int:
-    """Bytes of the files whose rows would be read, from metadata alone; none where rows are not looked at.
+    """Bytes of the files whose rows would be read, from metadata alone; 0 if rows are not checked.
 
     Raises: PaimonError if the metadata cannot be read.
     """

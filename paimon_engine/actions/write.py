@@ -48,7 +48,7 @@ from paimon_engine.table.write.writer import (
 )
 
 _ORDERS: Final = 1 << 20
-"""Parts of rows that can be prepared side by side, each with sequence numbers of its own."""
+"""Parts of rows that can be prepared concurrently, each with a separate range of sequence numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Write(Spec):
     properties: Annotated[Texts | None, "names and texts that the snapshot keeps"] = None
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError for a wrong field, or an address that holds a password."""
+        """Raises: InvalidArgumentError for a wrong field, or an address that contains a password."""
         check_fields(self)
         for address in [self.source] if isinstance(self.source, str) else self.source:
             check_address(address, "the source")
@@ -123,7 +123,7 @@ def write_arrow(
     Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
     """
     is_once = table.schema.bucket_mode is BucketMode.CROSS_PARTITION and not isinstance(batches, Sequence)
-    # Rows whose keys others move meanwhile are placed once more; those of a stream are kept in memory for that.
+    # Rows whose keys others move meanwhile get buckets again; those of a stream are kept in memory for that.
     source = _Replay(batches) if is_once else batches
     remembering = table.remembering()
 
@@ -156,7 +156,7 @@ def write_frame(
     kind_column: str | None = None,
     name: CommitAttributes | None = None,
 ) -> WriteResult:
-    """Writes a DataFrame: its tasks write large parts of buckets as they come; the rest is brought together by bucket.
+    """Writes a DataFrame: its tasks write large parts of buckets directly; the remaining rows are shuffled by bucket.
 
     Raises: as `write_arrow`.
     """
@@ -215,7 +215,7 @@ def write_is_done(table: TableHandle, spec: Write, commit_user: str) -> bool:
 def _write_by_key(
     table: TableHandle, state: WriteState, source: Any, executor: Executor, kind_column: str | None
 ) -> list[CommitMessage]:
-    """Messages of rows that are brought together by key, as keys choose their buckets."""
+    """Messages of rows that are shuffled by key, as keys choose their buckets."""
     groups = key_groups(table.schema, kind_column, executor.parallelism)
     run = _WriteKeys(replace(state, assigners=groups.assigners), kind_column)
     outcomes = executor.shuffle(source, split=ByGroup(groups), run=run, config=table.config)
@@ -265,7 +265,7 @@ def _state_to_prepare(table: TableHandle, *, by_partition: bool = False) -> tupl
             "decided among all writers at the commit; write them, or give the table a fixed number of buckets "
             "('bucket') and all partition columns in its primary key"
         )
-    # First what the table is, then what is in it: what is committed between is looked at by the commit.
+    # First the table's definition, then its state: the commit checks what is committed in between.
     origin = origin_now(table)
     return write_state(table.remembering(), by_partition=by_partition), origin
 
@@ -282,7 +282,7 @@ def _write(
     by_partition: bool = False,
     phases: Phases | None = None,
 ) -> WriteResult:
-    """Writes and commits what `produce` makes; where others changed what it placed rows by, it is asked again.
+    """Writes and commits what `produce` makes; calls it again if others changed the index of buckets.
 
     `by_partition`: it writes in this process, which can look up partitions as rows of them come.
     """
@@ -358,7 +358,7 @@ def _assigned_again(
     """The same rows in the buckets that they belong into now, and the files of the messages in conflict deleted.
 
     With dynamic buckets the rows come from the files written before, and only those of partitions in conflict. Where
-    keys are unique over all partitions, these files also hold rows at their old partitions, so that all is written
+    keys are unique over all partitions, these files also hold rows at their old partitions, so everything is written
     again.
 
     Raises: as `write_batches`; the messages' files are deleted then.
@@ -388,7 +388,7 @@ def _check_whole_table(table: TableHandle, spec: Mapping[str, Any]) -> None:
     """Raises UnsupportedError unless an overwrite replaces all partitions."""
     if spec or table.options.dynamic_partition_overwrite:
         raise UnsupportedError(
-            f"{table.paths.root}: the primary key does not hold all partition columns, so that its rows move between "
+            f"{table.paths.root}: the primary key does not contain all partition columns, so its rows move between "
             "partitions; overwriting some of the partitions is not supported yet. Replace all rows: overwrite={} with "
             "'dynamic-partition-overwrite' = 'false'"
         )
@@ -409,7 +409,7 @@ def _commit_or_clean(
         if keeps_conflicting and table.schema.bucket_mode in KEYS_CHOOSE and not outcome.is_lost:
             return outcome
         delete_uncommitted(table, request.messages)
-        why = "let clean-ups leave younger files alone" if outcome.is_lost else "others wrote while this write ran"
+        why = "configure clean-ups to keep younger files" if outcome.is_lost else "others wrote while this write ran"
         raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; {why}, run it again")
     if outcome.by_other_attempt:
         delete_uncommitted(table, request.messages)
@@ -417,7 +417,7 @@ def _commit_or_clean(
 
 
 def _overwrite_spec(table: TableHandle, overwrite: Mapping[str, Any]) -> dict[str, Any]:
-    """The partition values to be replaced, as the format holds them; the name of the default one means null.
+    """The partition values to be replaced, as the format stores them; the name of the default one means null.
 
     Raises: InvalidArgumentError.
     """

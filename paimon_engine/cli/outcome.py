@@ -38,9 +38,9 @@ def failed(details: Mapping[str, Any]) -> None:
 
 
 def print_quarantine(details: Mapping[str, Any]) -> None:
-    """Where the files are that were moved aside."""
+    """Where the files are that were quarantined."""
     if details.get("quarantine"):
-        hint(f"moved aside as {details['quarantine']}: restore brings it back, empty-quarantine deletes it permanently")
+        hint(f"quarantined as {details['quarantine']}: restore restores it, empty-quarantine deletes it permanently")
 
 
 def words(details: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Commands that repair, empty and bring back: restore, empty-quarantine, purge, remove-lost, repair-earliest."""
+"""Commands that repair, empty and restore: restore, empty-quarantine, purge, remove-lost, repair-earliest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_commands(app: typer.Typer) -> None:
 
 @face("restore", "`paimon-engine restore /lake/db.db/t 6f1d…`", doing="restoring files", arguments=("quarantine",))
 def restore(details: Mapping[str, Any], _: Any) -> None:
-    """Bring back what a command with --quarantine moved aside: files, snapshots, tags, branches."""
+    """Restore what a command with --quarantine has moved to a quarantine: files, snapshots, tags, branches."""
     roots = [f"snapshot {number}" for number in details["snapshots"]]
     roots += [f"tag {name}" for name in details["tags"]] + [f"branch {name}" for name in details["branches"]]
     text = f"{words(details)}: {count(details['files'], 'file')} of {details['action']}"
@@ -44,7 +44,7 @@ def quarantines(
     catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what was moved aside and can be brought back, in every state."""
+    """List what was quarantined and can be restored, in every state."""
     found = open_named(table, warehouse, storage, catalog).quarantines()
     if as_json:
         print_json(list(found))
@@ -71,7 +71,7 @@ def quarantines(
     arguments=("quarantine",),
 )
 def empty_quarantine(details: Mapping[str, Any], _: Any) -> None:
-    """Delete permanently what was moved aside more than 30 days ago, or as given."""
+    """Delete permanently what was quarantined more than 30 days ago, or as given."""
     print_outcome(
         details, f"{words(details)}: {count(len(details['quarantines']), 'quarantine')}, {deleted_text(details)}"
     )

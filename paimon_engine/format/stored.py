@@ -35,7 +35,7 @@ def parse_object(data: str | bytes, path: str) -> dict[str, Any]:
 
 
 def reason(error: Exception) -> str:
-    """Why a record cannot be understood, for a message."""
+    """Why a record cannot be parsed, for a message."""
     match error:
         case KeyError():
             return f"it has no {error}"

@@ -100,7 +100,7 @@ class DueTags:
 def tag_periods(options: TableOptions) -> TagPeriods | None:
     """The periods that `tag.automatic-creation` asks for; None for `none` and `batch`, which know no periods.
 
-    Raises: InvalidArgumentError if an option cannot be understood, or the delay is as long as a period.
+    Raises: InvalidArgumentError if an option cannot be parsed, or the delay is as long as a period.
     """
     mode = options.tag_automatic_creation
     if mode in ("none", "batch"):

@@ -222,7 +222,7 @@ IfExists = Literal["error", "ignore"]
 DryRun = Annotated[bool, "say what would be done, and do nothing"]
 """The flag of every action that can plan without doing."""
 
-ToQuarantine = Annotated[bool, "move what goes aside, so that restore can bring it back"]
+ToQuarantine = Annotated[bool, "move it to a quarantine instead of deleting it, so that restore can restore it"]
 """The flag of every action that deletes."""
 
 Where = Annotated[ConditionText | None, "SQL condition over partition columns; all partitions without one"]

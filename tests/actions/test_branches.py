@@ -128,7 +128,7 @@ def test_the_origin_must_exist():
         create(history, "dev", tag="x")
     with pytest.raises(NotFoundError, match="no snapshot 9"):
         create(history, "dev", snapshot=9)
-    with pytest.raises(InvalidArgumentError, match="not of both"):
+    with pytest.raises(InvalidArgumentError, match="not both"):
         create(history, "dev", tag="base", snapshot=1)
 
 

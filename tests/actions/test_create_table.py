@@ -83,7 +83,7 @@ def test_another_definition_is_refused_with_the_difference(place: dict[str, Any]
     with pytest.raises(InvalidArgumentError, match=said):
         make(place, **{**WHOLE, **change})
     assert make(place, **{**WHOLE, **change}, if_exists="ignore").status == "exists"
-    with pytest.raises(ConflictError, match="the table is there"):
+    with pytest.raises(ConflictError, match="the table exists"):
         make(place, **WHOLE, if_exists="error")
 
 
@@ -107,7 +107,7 @@ def test_what_was_altered_since_is_a_difference_but_for_options(tmp_path: Path):
     [
         ({}, "give columns with their types, or a CREATE TABLE statement"),
         ({"columns": COLUMNS, "sql": STATEMENT}, "give columns with their types, or a CREATE TABLE statement"),
-        ({"sql": STATEMENT, "comment": "x"}, "sql says columns, keys and comment"),
+        ({"sql": STATEMENT, "comment": "x"}, "sql defines columns, keys and comment"),
         (
             {"sql": STATEMENT.replace("shop.orders", "shop.other")},
             "the table is shop.orders, but .* creates shop.other",

@@ -447,7 +447,7 @@ def test_a_server_that_does_not_take_it_fails_the_mark_and_no_secret_is_shown(
         ("done-partition", "Hive metastore"),
         ("custom", "Java class"),
         ("mark-event", "REST catalog"),
-        ("success-file,shout", "'shout' is no way that is known"),
+        ("success-file,shout", "'shout' is not a known action"),
     ],
 )
 def test_ways_that_need_java_or_a_server_are_refused_by_name(tmp_path: Path, ways: str, why: str) -> None:

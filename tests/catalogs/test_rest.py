@@ -301,7 +301,7 @@ def test_what_a_server_deletes_cannot_be_moved_aside(table):
     table.write(rows(1))
     table.write(rows(2))
 
-    with pytest.raises(UnsupportedError, match="the server that keeps"):
+    with pytest.raises(UnsupportedError, match="the server that manages"):
         table.rollback(snapshot=1, quarantine=True)
     assert ids(table) == [1, 2]
 

@@ -69,7 +69,7 @@ def test_an_expiry_is_moved_aside_listed_brought_back_and_emptied(paimon: Run, t
     assert aside["quarantine"][:8] in listed.out
     assert back.lines[0].startswith("restored:")
     assert back.lines[0].endswith("of expire_snapshots; snapshot 1, snapshot 2")
-    assert "restore brings it back" in " ".join(again.err.split())
+    assert "restore restores it" in " ".join(again.err.split())
     assert planned.lines[0].startswith("dry run, would be: 1 quarantine")
     assert emptied.lines[0].startswith("deleted: 1 quarantine")
     assert paimon("quarantines", table.path).err.split() == ["no", "quarantines"]

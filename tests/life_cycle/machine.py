@@ -202,7 +202,7 @@ class LifeCycle(Upkeep):
         self.world.forget(name)
         return table.delete_branch(name, **how)
 
-    # Where schemas would be lost too, nothing could be brought back.
+    # Where schemas would be lost too, nothing could be restored.
     @action(exclusive=True, when=has_branch, number=PICK, how=HOW, may=(UnsupportedError,))
     def fast_forward(self, table: Table, number: int, how: Any) -> Any:
         name = self._branch(number)

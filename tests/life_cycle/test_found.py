@@ -71,7 +71,7 @@ def test_a_branch_that_is_deleted_while_it_is_made_is_complete_or_deleted(call: 
     world.finish()
 
 
-@pytest.mark.parametrize("as_tags", [False, True], ids=["in its place", "as a tag"])
+@pytest.mark.parametrize("as_tags", [False, True], ids=["at its path", "as a tag"])
 def test_no_version_is_restored_whose_files_were_deleted_later(as_tags: bool) -> None:
     world = World(of_name("key"))
     table = world.table(MAIN)

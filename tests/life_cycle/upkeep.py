@@ -1,4 +1,4 @@
-"""What histories do to keep a table well: clustering, merging branches, purging, bringing back, repairing."""
+"""What histories do to keep a table well: clustering, merging branches, purging, restoring, repairing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDERS = ("order", "zorder", "hilbert")
 
 
 def has_quarantine(machine: Acting) -> bool:
-    """Whether anything was moved aside."""
+    """Whether anything was quarantined."""
     return bool(_quarantines(machine))
 
 

@@ -74,8 +74,8 @@ def test_a_statement_as_flink_takes_it() -> None:
 def test_fields_of_a_row_have_comments(kind: str) -> None:
     spark = "" if kind == "ROW" else " USING paimon"
     sql = f"""CREATE TABLE t (
-        id INT,
-        r {kind}<a INT NOT NULL COMMENT 'it''s, <first>', comment STRING, `b,c` {kind}<d DATE COMMENT ')'> COMMENT 'deep'>
+        id INT, r {kind}<a INT NOT NULL COMMENT 'it''s, <first>', comment STRING, `b,c` {kind}<d DATE COMMENT ')'>
+        COMMENT 'deep'>
           NOT NULL COMMENT 'whole'
     ){spark}"""
 
@@ -204,7 +204,7 @@ def test_a_statement_can_have_a_name_and_options(tmp_path: Path) -> None:
         catalog.create_table("db.u", sql=sql)
     with pytest.raises(InvalidArgumentError, match="not a table name; write database.table"):
         catalog.create_table(sql=sql)
-    with pytest.raises(InvalidArgumentError, match="give only options beside it"):
+    with pytest.raises(InvalidArgumentError, match="give only options with it"):
         catalog.create_table("db.t", sql=sql, primary_keys=["id"])
     with pytest.raises(InvalidArgumentError, match="a CREATE TABLE statement as sql="):
         catalog.create_table("db.t")

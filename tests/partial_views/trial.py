@@ -92,7 +92,7 @@ DEEDS: Final[Mapping[str, Deed]] = {
 
 
 EMPTYING: Final = ("empty_quarantine", "drop_table")
-"""What deletes permanently, since somebody wishes it, what was moved aside."""
+"""What deletes permanently, since somebody wishes it, what was quarantined."""
 LOOKING: Final = ("remove_orphan_files", "remove_orphan_files, quarantine")
 _TAG_OR_BRANCH = re.compile(r"(?:branch/branch-[^/]+/(?:snapshot/snapshot-\d+|schema/.*)|(?:.*/)?tag/tag-[^/]+)")
 
@@ -153,7 +153,7 @@ def _is_elsewhere(path: str, after: Mapping[str, Any]) -> bool:
 
 
 def _versions_forgotten(seen: Files, after: Files) -> set[str]:
-    """What lists of quarantines would have brought back, and is neither there nor in a list now."""
+    """What lists of quarantines would have restored, and is neither there nor in a list now."""
     forgotten: set[str] = set()
     for path, (data, _) in seen.items():
         if path.endswith("/moved.json") and path not in after:

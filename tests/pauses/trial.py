@@ -1,4 +1,4 @@
-"""One trial: an action is paused at one call of the store, while a clean-up removes what nothing names; then it continues.
+"""A trial: an action is paused at one call of the store, a clean-up removes what nothing names, and it continues.
 
 1. The action succeeds, or raises a PaimonError that is no mere "not found" of its own files after it was acknowledged.
 2. The table is valid, nothing that a snapshot, tag or branch needs is deleted, and its rows are those before or after.
@@ -97,7 +97,7 @@ class Pause:
 def pauses(stage: Rehearsal) -> Iterator[Pause]:
     """Every call, with every clean-up.
 
-    What another engine has deleted no restore brings back; and not beyond a snapshot that has expired meanwhile. What
+    No restore recovers what another engine has deleted; and not beyond a snapshot that has expired meanwhile. What
     names a snapshot cannot be repeated once that has expired.
     """
     without: tuple[str, ...] = ()

@@ -1,8 +1,9 @@
-"""A kill at each change of the store while a quarantine is written, emptied or restored: nothing is lost, everything works.
+"""A kill at each change of the store while a quarantine is written, emptied or restored: nothing is lost, everything
+works.
 
 The process dies just before the n-th change, or in the middle of it: a file on a local disk is then there in part,
 under its name or next to it. Afterwards every verb must work, listing ones included, and everything that
-was to be moved aside still somewhere.
+was to be quarantined still somewhere.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def assert_listed(history: History) -> list[str]:
 
 
 def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) -> None:
-    """An orphan clean-up of all ages deletes nothing that was promised to be kept, and then everything can be restored."""
+    """An orphan clean-up of all ages deletes nothing that must be kept, and then everything can be restored."""
     assert_listed(history)
     promised = {f"{ROOT}/{name}" for held in lists(history) for name in held["files"]}
     kept = {path: data for path, data in before.items() if path in promised or "/orphan.orc" not in path}

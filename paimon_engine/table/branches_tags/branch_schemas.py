@@ -50,7 +50,7 @@ def check_schemas_of(main: TableHandle, branch: TableHandle, staying: Sequence[R
 
 
 def check_schemas_stay(main: TableHandle, branch: TableHandle) -> None:
-    """Raises UnsupportedError if main loses schemas, without which what it loses could not be brought back."""
+    """Raises UnsupportedError if main loses schemas, without which what it loses could not be restored."""
     ours, theirs = all_schema_bytes(main), all_schema_bytes(branch)
     if any(number not in theirs or theirs[number] != data for number, data in ours.items()):
         raise UnsupportedError(

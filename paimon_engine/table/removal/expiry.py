@@ -394,17 +394,17 @@ def run_rounds(
     line: Line,
     run: Callable[[Line, Sequence[R]], R],
     *,
-    goes_on: Callable[[Sequence[R]], bool],
+    should_continue: Callable[[Sequence[R]], bool],
     dry_run: bool,
 ) -> tuple[list[R], tuple[str, ...]]:
-    """Rounds, one at least, while `goes_on`; and what ended them early.
+    """Rounds, one at least, while `should_continue`; and what ended them early.
 
     Before each later round the branch is observed again. A dry run works out what it would be.
 
     Raises: what the first round raises.
     """
     rounds: list[R] = []
-    while not rounds or goes_on(rounds):
+    while not rounds or should_continue(rounds):
         try:
             if rounds:
                 line = without(line, rounds[-1].expiration)

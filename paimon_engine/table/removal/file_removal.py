@@ -195,9 +195,9 @@ def _copy(env: Env, move: Move) -> None:
 
 
 def is_in_use(env: Env, copy: FileInfo, home: FileInfo) -> bool:
-    """Whether a file's complete copy in a quarantine must stay, although the file is complete in its place, too.
+    """Whether a file's complete copy in a quarantine must stay, although the file is complete at its path, too.
 
-    A deletion copies a file and then deletes it in its place. If it is paused in between and the copy is deleted
+    A deletion copies a file and then deletes it at its path. If it is paused in between and the copy is deleted
     meanwhile, the file is lost when the deletion continues. A restore that died between copying and deleting leaves two
     files as well, but then the copy in the quarantine is the older one. If the storage gives no times, it stays.
     """

@@ -1,4 +1,4 @@
-"""Removes orphan files once they are found: behind a fence, looked at again, deleted or moved aside."""
+"""Removes orphan files once they are found: behind a fence, looked at again, deleted or quarantined."""
 
 from __future__ import annotations
 

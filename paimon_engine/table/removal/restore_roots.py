@@ -41,7 +41,7 @@ class _File:
 class RootsToRestore:
     """Root files to be written: `files` in this order, then `snapshot_files` by branch and id.
 
-    `snapshots`, `tags` and `branches` are what the restore brings back, for the result. `conflicts` are the reasons why
+    `snapshots`, `tags` and `branches` are what is restored, for the result. `conflicts` are the reasons why
     it cannot be done. `left` are reasons why single versions are not restored. `tagged` are the restored tags of
     existing branches, with their snapshot ids.
     """

@@ -1,4 +1,4 @@
-"""The interface to a server that keeps the schemas of a table, such as a REST catalog.
+"""The interface to a server that manages the schemas of a table, such as a REST catalog.
 
 A table without one keeps its schemas as files, and creating `schema-<n+1>` if absent is the change.
 """

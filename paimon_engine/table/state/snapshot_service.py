@@ -1,4 +1,4 @@
-"""The interface to a server that keeps the snapshots of a table, such as a REST catalog.
+"""The interface to a server that manages the snapshots of a table, such as a REST catalog.
 
 A table without one keeps its snapshots as files, and creating `snapshot-<n+1>` if absent is the commit. Where a REST
 catalog manages a table, the server's latest snapshot is the latest one, no matter which snapshot files exist in

@@ -42,7 +42,7 @@ _LOOKS_MAX: Final = 5
 
 
 def hint_of(table: TableHandle, path: str) -> int | None:
-    """The number in a hint; None if there is none that can be understood."""
+    """The number in a hint; None if there is none that can be parsed."""
     try:
         text = table.env.storage.read(path).decode(errors="replace").strip()
     except (NotFoundError, StorageError):
@@ -340,7 +340,7 @@ def list_tags(table: TableHandle) -> list[Tag]:
 
 
 def readable_tags(table: TableHandle) -> tuple[list[Tag], list[CorruptTableError]]:
-    """All tags that can be understood, by snapshot id and then name; and what is wrong with the others."""
+    """All tags that can be parsed, by snapshot id and then name; and what is wrong with the others."""
     tags: list[Tag] = []
     unread: list[CorruptTableError] = []
     for found in reading_ahead(table, read_tag, tag_names(table)):

@@ -103,7 +103,7 @@ class Reach:
     def unreached(self) -> set[str]:
         """Paths of the files that nothing needs. Raises: AssertionError naming what is needed and missing.
 
-        What a quarantine has a copy of stays in its place too, until that is emptied or restored.
+        What a quarantine has a copy of stays at its path too, until that is emptied or restored.
         """
         stored, needed = self.stored(), self.all_needed()
         assert needed <= stored, f"gone although something needs it: {sorted(needed - stored)}"
