@@ -17,7 +17,7 @@ from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit import commit as commits
 from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
-from paimon_engine.table.commit.origins import check_origins, check_place, committed_before
+from paimon_engine.table.commit.origins import check_origin, check_origins, committed_before
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.removal.prepared import delete_prepared
 from paimon_engine.table.state.handle import TableHandle, bucket_path
@@ -102,7 +102,7 @@ def abort_messages(table: TableHandle, messages: Sequence[CommitMessage], execut
         if origin is not None and origin.table_id != here and origin.path == table.paths.root:
             continue  # its table was dropped, and the files with it
         if origin is not None:
-            check_place(table, origin, here)
+            check_origin(table, origin, here)
         directory = bucket_path(table, message.partition, message.bucket)
         paths += [f"{directory}/{name}" for name in message.written_names()]
         paths += [table.paths.index(file.name) for file in message.new_index_files]

@@ -165,16 +165,16 @@ def _brought_back(
     missing = tuple(move.target for move in absent)
     # Versions that are left can be restored from the list, once their files exist again.
     if in_use:
-        problems: Sequence[str] = [
+        not_closed: Sequence[str] = [
             (
                 f"{in_use[0]} was still at its path, and a deletion that is still running may be about to remove it: "
                 "restore the quarantine again a day later, or empty it then"
             )
         ]
     else:
-        problems = () if roots.left else close(table, quarantine.name)
+        not_closed = () if roots.left else close(table, quarantine.name)
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
-    return _result("restored", quarantine, replace(roots, left=(*roots.left, *problems)), missing=missing)
+    return _result("restored", quarantine, replace(roots, left=(*roots.left, *not_closed)), missing=missing)
 
 
 def _absent(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
@@ -192,12 +192,12 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
     """Brings back the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
     left = ("without a list only files are restored; an orphan clean-up deletes those that nothing needs",)
-    status, files, problems = "dry_run", moves, list[str]()
+    status, files, not_closed = "dry_run", moves, list[str]()
     if not spec.dry_run:
         how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
         files, more = move_files(table, moves, how, executor)
         problems += more
-        problems = [] if problems else close(table, held.name)
+        not_closed = [] if problems else close(table, held.name)
         status = "stopped" if problems else "restored"
     return RestoreResult(
         status,
@@ -206,7 +206,7 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
         files=len(files),
         bytes=sum(move.size_bytes for move in files),
         stopped=tuple(problems),
-        left=(*(left if files else ()), *problems),
+        left=(*(left if files else ()), *not_closed),
     )
 
 

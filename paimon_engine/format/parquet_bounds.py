@@ -37,14 +37,14 @@ def _group_keeps_within(chunk: pq.ColumnChunkMetaData, low: int, high: int) -> b
 
 @dataclass
 class SparedColumns:
-    """Leaves `spared` columns out where the footer `keeps_within` bounds; `omitted` are those of the last file."""
+    """Leaves `omittable` columns out where the footer `keeps_within` bounds; `omitted` are those of the last file."""
 
     wanted: pa.Schema
-    spared: frozenset[str]
+    omittable: frozenset[str]
     bounds: IntegerRanges
     omitted: frozenset[str] = frozenset()
 
     def __call__(self, metadata: pq.FileMetaData) -> pa.Schema:
         """The columns to be read of a file with this footer."""
-        self.omitted = self.spared if self.spared and keeps_within(metadata, self.bounds) else frozenset()
+        self.omitted = self.omittable if self.omittable and keeps_within(metadata, self.bounds) else frozenset()
         return pa.schema([field for field in self.wanted if field.name not in self.omitted])

@@ -177,7 +177,7 @@ def test_a_fast_forward_that_replaces_schemas_moves_nothing_aside(history: Histo
     other = schema_to_json(history.handle.schema).replace('"comment" : ""', '"comment" : "x"').encode()
     history.storage.overwrite(history.handle.paths.schema(1), other.replace(b'"id" : 0', b'"id" : 1', 1))
 
-    with pytest.raises(UnsupportedError, match="schemas take the place"):
+    with pytest.raises(UnsupportedError, match="schemas would replace"):
         history.run(FastForward("dev", quarantine=True))
 
 

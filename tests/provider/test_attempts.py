@@ -123,8 +123,8 @@ def test_a_cleared_upsert_and_a_cleared_overwrite_end_right(catalog: Catalog, lo
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"merge-engine": "first-row"}, "corrections were passed over"),
-        ({"merge-engine": "aggregation", "fields.carrier.aggregate-function": "max"}, "aggregated once more"),
+        ({"merge-engine": "first-row"}, "corrections were ignored"),
+        ({"merge-engine": "aggregation", "fields.carrier.aggregate-function": "max"}, "aggregated again"),
         ({"merge-engine": "partial-update"}, None),
     ],
 )

@@ -434,7 +434,7 @@ def test_what_spark_does_not_reach(catalog: Catalog, spark: Any) -> None:
         (lambda table: table.to_spark(["nope"]), "no column 'nope'"),
         (lambda table: table.to_spark(where="nope = 1"), "no column 'nope'"),
         (lambda table: table.to_spark(where="k = 'x'"), "does not fit"),
-        (lambda table: table.to_spark(snapshot=1, tag="a"), "not for several"),
+        (lambda table: table.to_spark(snapshot=1, tag="a"), "not several"),
     ],
 )
 def test_requests_are_checked_at_once(catalog: Catalog, call: Callable[[Table], Any], message: str) -> None:

@@ -144,7 +144,7 @@ def test_keys_in_front_of_rows_that_are_not_those_of_the_rows_are_found(table: T
 
 @pytest.mark.parametrize(
     ("partition", "bucket", "what"),
-    [("b", 0, "has rows of another partition than its own"), ("a", 1, "row 0 belongs to bucket 0, not to 1")],
+    [("b", 0, "has rows of another partition"), ("a", 1, "row 0 belongs to bucket 0, not to 1")],
 )
 def test_rows_of_another_bucket_are_found(tmp_path: Path, partition: str, bucket: int, what: str) -> None:
     schema = pa.schema([("k", pa.int64()), ("p", pa.string())])

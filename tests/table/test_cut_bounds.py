@@ -114,7 +114,7 @@ def test_a_key_beyond_a_cut_bound_is_merged_with_its_other_version(keyed: Table)
 
 
 def test_a_compaction_mends_the_bounds(keyed: Table) -> None:
-    with pytest.warns(PaimonWarning, match="a full compaction notes their keys rightly"):
+    with pytest.warns(PaimonWarning, match="a full compaction corrects the noted keys"):
         keyed.compact(full=True)
         keyed.write(rows((BASE + 789, 0, 3)))
         keyed.compact(full=True)

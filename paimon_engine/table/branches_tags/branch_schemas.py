@@ -33,7 +33,7 @@ def same_schemas(main: TableHandle, branch: TableHandle) -> bool:
 
 
 def check_schemas_of(main: TableHandle, branch: TableHandle, staying: Sequence[Root], since: int) -> None:
-    """Refuses to take away, or to change, the schema of what stays; the branch's schemas from `since` on become main's.
+    """Refuses to delete or change a schema that remaining versions need; main gets the branch's from `since` on.
 
     Raises: InvalidArgumentError.
     """
@@ -54,7 +54,7 @@ def check_schemas_stay(main: TableHandle, branch: TableHandle) -> None:
     ours, theirs = all_schema_bytes(main), all_schema_bytes(branch)
     if any(number not in theirs or theirs[number] != data for number, data in ours.items()):
         raise UnsupportedError(
-            f"the branch's schemas take the place of others of {main.paths.root}, without which its snapshots cannot "
+            f"the branch's schemas would replace others of {main.paths.root}, without which its snapshots cannot "
             "be read again: a quarantine is of no use here; make a branch of main's latest snapshot to keep it"
         )
 

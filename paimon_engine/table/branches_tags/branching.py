@@ -1,8 +1,8 @@
 """Branches as directories of schemas, snapshots and tags: making one, giving it another name, removing it.
 
-Data, manifests and indexes of all branches lie together, so a branch is made and renamed without touching them. A
-branch is there when it has a schema. While one is being made a file says so and what it is made from; what was
-interrupted is made whole by the next try.
+Data, manifests and indexes of all branches share directories, so a branch is created and renamed without touching
+them. A branch exists when it has a schema. While one is being created a file says so and names its origin; the next
+try completes what was interrupted.
 
 Source: `FileSystemBranchManager` of the Java library.
 """
@@ -48,7 +48,7 @@ def existing_branch(table: TableHandle, name: str) -> TableHandle:
 
 
 def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: Tag | None) -> dict[str, bytes]:
-    """The files of a new branch, in the order of writing: at any moment they make a whole branch.
+    """The files of a new branch, in the order of writing: at any moment the written ones make a valid branch.
 
     They are main's schemas up to that of the snapshot and of those before (all of them without one), the tag, and the
     snapshot.
@@ -57,7 +57,7 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     ids = numbered(table.env, main.schema_dir, SCHEMA_PREFIX)
     own = snapshot.schema_id if snapshot is not None else max(ids, default=0)
     last = own if snapshot is None else max(own, _newest_schema_before(table, snapshot))
-    # The snapshot's own schema is there even where a listing does not show it yet.
+    # The snapshot's own schema exists even if a listing does not show it yet.
     wanted = {number for number in ids if number <= last} | {own}
     # The newest one first: then an old schema is never taken for the branch's latest.
     newest_first = sorted(wanted, reverse=True)
@@ -79,31 +79,31 @@ def _newest_schema_before(table: TableHandle, snapshot: Snapshot) -> int:
 
 
 def schema_bytes(table: TableHandle, path: str) -> bytes:
-    """A schema file as it is, to be copied. Raises: CorruptTableError if it is not whole."""
+    """The bytes of a schema file, to be copied. Raises: CorruptTableError if it is incomplete."""
     data = table.env.storage.read(path)
     parse_schema(data, path)
     return data
 
 
-def is_unfinished(table: TableHandle, name: str, made_from: str) -> bool:
+def is_unfinished(table: TableHandle, name: str, origin_text: str) -> bool:
     """Whether a branch of that origin is being made, or its creation was interrupted."""
     try:
-        return table.env.storage.read(_marker(table, name)) == made_from.encode()
+        return table.env.storage.read(_marker(table, name)) == origin_text.encode()
     except NotFoundError:
         return False
 
 
-def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], made_from: str) -> None:
+def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], origin_text: str) -> None:
     """Makes a branch of its files, or what an earlier try has left to do.
 
     Raises: ConflictError if another process makes another branch of that name.
     """
     for _ in range(_ROUNDS_MAX):
-        table.env.storage.overwrite(_marker(table, name), made_from.encode())
+        table.env.storage.overwrite(_marker(table, name), origin_text.encode())
         for path, data in files.items():
             if not table.env.storage.create(path, data) and _read_or_none(table, path) not in (data, None):
                 raise ConflictError(
-                    f"{path} is there already: another process makes branch {name!r}, or left parts of it; "
+                    f"{path} exists already: another process creates branch {name!r}, or left parts of it; "
                     "delete it first"
                 )
         # Who deletes a branch of that name meanwhile takes what there is of this one.
@@ -121,28 +121,28 @@ def _read_or_none(table: TableHandle, path: str) -> bytes | None:
 
 
 def finish_branch(table: TableHandle, name: str) -> None:
-    """The branch is whole: forgets that it was being made."""
+    """The branch is complete: deletes the file that says that it is being created."""
     table.env.storage.delete([_marker(table, name)])
 
 
 def _marker(table: TableHandle, name: str) -> str:
-    """A file that is there while a branch is being made. No other engine reads it."""
+    """A file that exists while a branch is being created. No other engine reads it."""
     return f"{TablePaths(table.paths.root, name).branch_root}/UNFINISHED"
 
 
 def branch_root_files(table: TableHandle, name: str) -> list[str]:
-    """The files that make a branch: schemas, tags, snapshots and what else lies in its directory, schemas first."""
+    """The files of a branch: schemas, tags, snapshots and all others in its directory, schemas first."""
     paths = TablePaths(table.paths.root, name)
     found = sorted(info.path for info in table.env.storage.walk(paths.branch_root))
     return sorted(found, key=lambda path: not path.startswith(f"{paths.schema_dir}/"))
 
 
 def remove_branch_files(table: TableHandle, name: str) -> None:
-    """Removes a branch's directory: schemas last, so that at any moment what is left makes a whole branch."""
+    """Removes a branch's directory: schemas last, so that at any moment the remaining files make a valid branch."""
     paths = TablePaths(table.paths.root, name)
     for directory in (paths.commit_dir, paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
         found = [info.path for info in table.env.storage.list(directory) if not info.is_dir]
-        # Hints first, or Java would look for what they name.
+        # Hints first, or Java would look for the snapshots that they name.
         for path in sorted(found, key=lambda path: (_is_hint(path), path), reverse=True):
             table.env.storage.delete([path])
     table.env.storage.delete_tree(paths.branch_root)

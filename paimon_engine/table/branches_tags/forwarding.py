@@ -1,4 +1,4 @@
-"""Snapshots of main while it is fast-forwarded, beside others who delete."""
+"""Snapshots of main while it is fast-forwarded, and others delete concurrently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import lower_latest_hint, repair_hints, snapshot_ids
 
 _ROUNDS_MAX: Final = 5
-"""Times that snapshots of others who commit meanwhile are removed too."""
+"""How often snapshots that others commit meanwhile are removed too."""
 
 
 def existing_snapshot_ids(main: TableHandle, branch: TableHandle) -> list[int]:
@@ -19,7 +19,7 @@ def existing_snapshot_ids(main: TableHandle, branch: TableHandle) -> list[int]:
     if not ids:
         raise ConflictError(
             f"branch {branch.paths.branch!r} of {main.paths.root} was deleted during the fast-forward; see what main "
-            "holds now, and roll back if it is not what it should be"
+            "holds now, and roll back if its rows are not the expected ones"
         )
     return ids
 
@@ -46,7 +46,7 @@ def check_sources(main: TableHandle, branch: TableHandle, copied: Sequence[int])
         raise ConflictError(
             f"snapshots up to {max(expired)} of branch {branch.paths.branch!r} of {main.paths.root} expired during the "
             f"fast-forward, so nothing leads from main's snapshot {below[-1]} to {first}; "
-            f"repair_earliest_snapshot(snapshot={first}) gives up what is older, and then run it again"
+            f"repair_earliest_snapshot(snapshot={first}) removes the older ones, and then run it again"
         )
 
 
@@ -59,8 +59,8 @@ def _take_back(main: TableHandle, copied: Sequence[int]) -> None:
 def remove_from(main: TableHandle, first: int) -> None:
     """Removes main's snapshots from `first` on, newest first.
 
-    The oldest stays where no other one is left, whatever removed those: a table without any would look like an empty
-    one.
+    The oldest is kept if it is the only one left, no matter who removed the others: a table without any would look like
+    an empty one.
     """
     for _ in range(_ROUNDS_MAX):
         ids = snapshot_ids(main)

@@ -39,7 +39,7 @@ def partition_time(
 ) -> datetime | None:
     """Wall clock of a partition, as if it were UTC, its internal values given; None where they mean no time.
 
-    Raises: UnsupportedError for letters of the formatter that we do not know.
+    Raises: UnsupportedError for letters of the formatter that are not supported.
     """
     if pattern is None:
         first = partition_type.fields[0]

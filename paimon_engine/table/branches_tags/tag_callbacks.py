@@ -1,6 +1,6 @@
 """Callbacks for a table's tags: Python counterparts of the classes that `tag.callbacks` names.
 
-A table is shared, and anyone who may write its schema may name any class, so a name from a table is never imported.
+A table is shared, and every user who may write its schema may name any class, so a name from a table is never imported.
 It is looked up among the installed entry points of the group `paimon_engine.tag_callbacks`, whose names are those that
 the table's option uses. A package that provides a counterpart of the Java class `com.acme.NotifyTag` declares
 
@@ -58,12 +58,12 @@ class TagCallback(Protocol):
         """The tag names that snapshot now."""
 
     def tag_deleted(self, event: TagEvent) -> None:
-        """There is no such tag any more."""
+        """The tag was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedCallback:
-    """A callback, the class that the table names it by, and what it was made with, which may hold a password."""
+    """A callback, the class that the table names it by, and its parameter, which may contain a password."""
 
     name: str
     callback: TagCallback
@@ -117,9 +117,9 @@ def _point_of(name: str, installed: Iterable[EntryPoint]) -> EntryPoint:
     if points:
         what = f"several packages provide {shown!r}: {', '.join(sorted(points))}; leave one installed"
     else:
-        what = f"{shown!r} is not known here: install a package with an entry point of that name in {ENTRY_POINTS!r}"
+        what = f"{shown!r} is not installed: install a package with an entry point of that name in {ENTRY_POINTS!r}"
     raise UnsupportedError(
-        f"'tag.callbacks' asks for notifications of tags, and {what}, "
+        f"'tag.callbacks' requires notifications of tags, and {what}, "
         "or set the option to '' for this run, or in the table, if no notification is needed"
     )
 
@@ -130,7 +130,7 @@ def _made(name: str, point: EntryPoint, parameter: str | None) -> NamedCallback:
         factory: Callable[[str | None], Any] = point.load()
         made = factory(parameter)
     except Exception as error:  # noqa: BLE001 - whatever others raise
-        # Its own text may hold the parameter, and that a password.
+        # Its text may contain the parameter, and thereby a password.
         raise UnsupportedError(
             f"{where} cannot be created: {type(error).__name__}; repair it or the option 'tag.callback.{name}.param'"
         ) from (None if parameter and parameter in str(error) else error)

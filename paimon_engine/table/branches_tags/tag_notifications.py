@@ -43,7 +43,7 @@ class _Failure:
 
     @property
     def text(self) -> str:
-        state = "is there" if self.is_there else "is gone"
+        state = "exists" if self.is_there else "was deleted"
         return (
             f"tag {self.event.tag!r} of {self.event.table} {state}, but {self.listener.name} "
             f"could not be notified ({self.listener.text_of(self.error)})"
@@ -166,7 +166,7 @@ class TagNotifier:
         )
 
     def _cause(self) -> Exception | None:
-        """An error with its trace, unless its text holds the parameter, which may be a password."""
+        """An error with its trace, unless its text contains the parameter, which may be a password."""
         first = self._failures[0]
         parameter = first.listener.parameter
         return None if parameter and parameter in str(first.error) else first.error
@@ -196,7 +196,7 @@ def notifying(table: TableHandle, *, dry_run: bool = False, only_files: bool = F
 
 
 def _snapshot_of(table: TableHandle, name: str) -> int | None:
-    """The snapshot that a tag is on, None if there is no such tag. Raises: CorruptTableError, InvalidArgumentError."""
+    """The snapshot that a tag is on, None if it does not exist. Raises: CorruptTableError, InvalidArgumentError."""
     try:
         return read_tag(table, name).snapshot.id
     except NotFoundError:

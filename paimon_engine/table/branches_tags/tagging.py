@@ -56,7 +56,7 @@ def wall_clock(epoch_ms: int) -> datetime:
 
 
 def make_tag(table: TableHandle, tag: Tag, news: TagNotifier) -> bool:
-    """Makes the tag: True, or False if there is another one of that name. May be repeated.
+    """Creates the tag: True, or False if a different one of that name exists. May be repeated.
 
     Raises: ConflictError if its snapshot expired meanwhile; StorageError.
     """
@@ -75,7 +75,7 @@ def make_tag(table: TableHandle, tag: Tag, news: TagNotifier) -> bool:
 
 
 def _create(table: TableHandle, tag: Tag) -> bool:
-    """Whether the tag is there now with our content; False if another one is."""
+    """Whether the tag exists now with our content; False if it has another content."""
     path, data = table.paths.tag(tag.name), tag_to_json(tag).encode()
     try:
         if table.env.storage.create(path, data):
@@ -101,7 +101,7 @@ def move_tag(table: TableHandle, old: Tag, new: Tag, news: TagNotifier) -> None:
 
 
 def _put_back(table: TableHandle, old: Tag, written: bytes) -> None:
-    """Undoes what was `written` over a tag, which kept nothing of what the old one had needed for that while."""
+    """Restores the tag that `written` has replaced: the files of the new snapshot were not protected for a moment."""
     storage, path = table.env.storage, table.paths.tag(old.name)
     try:
         if storage.read(path) != written:
@@ -163,7 +163,7 @@ def named_tags(roots: Iterable[Root]) -> dict[str, int | None]:
 
 
 def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executor: Executor) -> DeletionPlan:
-    """What goes with some of the roots: the files that only they reach.
+    """The files that are deleted with some of the roots: those that only they reach.
 
     Raises: UnsupportedError, as `Candidates` does, if there are any such roots that no other root represents.
     """
@@ -175,7 +175,7 @@ def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executo
     lonely = [root for commit, root in alone.items() if commit not in held]
     changelogs = [root for root in gone if root.is_changelog]
     spared = [root for commit, root in alone.items() if commit in held]
-    # Another root has the same commit, as long as it is not removed.
+    # Another root may have the same commit, unless it is removed, too.
     unread = (lambda: _candidates(table, spared)) if spared else None
     if not lonely and not changelogs:
         return DeletionPlan({}, {}, frozenset(root.identity for root in roots) - identities, unread=unread)

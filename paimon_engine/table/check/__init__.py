@@ -1,1 +1,1 @@
-"""Is a stored table whole?"""
+"""Is a stored table complete and valid?"""

@@ -31,7 +31,7 @@ class Chain:
         self._live: frozenset[FileIdentity] = frozenset()
 
     def broken(self, root: Root, base: Iterable[ManifestEntry], live: Sequence[ManifestEntry]) -> str | None:
-        """What a snapshot takes over that the one before it does not hold, or leaves out; None if nothing is wrong.
+        """What the base of a snapshot has that the one before has not, or lacks; None if nothing is wrong.
 
         Raises: CorruptTableError if the base removes what it never added.
         """
@@ -62,7 +62,7 @@ def miscounted(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> str 
 
 
 def outside_statistics(table: TableHandle, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> str | None:
-    """Says that files of a manifest lie in partitions outside its statistics; None if none does.
+    """Says that files of a manifest are in partitions outside its statistics; None if none is.
 
     Raises: CorruptTableError if the statistics cannot be decoded.
     """

@@ -1,4 +1,4 @@
-"""Do the footers of Parquet files go with their manifest, and with what a reader can hold in memory?"""
+"""Do the footers of Parquet files match their manifest, and the memory limits of a reader?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files lie that a check looks at: below the table, or outside it where the one who asks allows reading."""
+"""Where the files of a check are: below the table, or outside it where the caller allows reading."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FileLocations:
             return None
 
     def of(self, entry: ManifestEntry) -> list[tuple[str, int | None]]:
-        """Paths of a data file and its extra files, with their sizes where known; none where reading is not allowed.
+        """Paths of a data file and its extra files, with their sizes where known; none if reading is not allowed.
 
         Raises: CorruptTableError if the manifest names no location.
         """
@@ -57,7 +57,7 @@ class FileLocations:
             return None
 
     def store(self, path: str) -> Storage:
-        """The store that holds a path."""
+        """The store of a path."""
         return store_of(self._table, path)
 
     def size_bytes(self, path: str) -> int | None:

@@ -1,6 +1,6 @@
 """Do the rows of data files keep what the manifests say of them?
 
-Each live file is read whole, as a task, in the columns it was written with:
+Each live file is read completely, as a task, in the columns it was written with:
 
 1. number of rows, range of sequence numbers, row kinds, first and last key (`table.files.entry_check`, as in every
    read);
@@ -8,7 +8,7 @@ Each live file is read whole, as a task, in the columns it was written with:
    by the hash index where it is dynamic;
 3. keys ascend within the file, and a key comes once; postponed files have no order; where a file holds its keys once
    more in front of the rows, they are the same;
-4. no value lies outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
+4. no value is outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class FileToRead:
 
 @dataclass(frozen=True)
 class FileFindings:
-    """What is wrong with the rows of the file at `path`, and what is only to be known of it."""
+    """What is wrong with the rows of the file at `path`, and notes that are not damage."""
 
     path: str
     problems: Sequence[str] = ()
@@ -128,7 +128,7 @@ def _look_at(env: Env, task: _FileCheckTask) -> FileFindings:
 
 
 def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
-    """Reads the file whole and compares its rows with the manifest."""
+    """Reads the complete file and compares its rows with the manifest."""
     file, schema = task.entry.file, table.schema
     has_keys = bool(schema.primary_keys)
     columns = schema.row_type
@@ -263,7 +263,7 @@ class _FileCheck:
         if cut and {cut_values(types, partition) for partition in partitions} == {self._entry.partition}:
             self.note(_CUT_PARTITION.format(", ".join(cut)))
         else:
-            self._problems.append("has rows of another partition than its own")
+            self._problems.append("has rows of another partition")
 
     def _order(self, keys: pa.RecordBatch) -> None:
         key_type = self._schema.key_type

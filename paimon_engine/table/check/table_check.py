@@ -1,21 +1,21 @@
-"""Is a stored table whole? Every invariant of its files, checked for every snapshot and tag of every branch.
+"""Is a stored table valid? Every invariant of its files, checked for every snapshot and tag of every branch.
 
 1. Snapshots of a branch follow each other without a gap, each from the files of the one before (`table.check.chain`);
-   schemas are there and can be read, those of data files too; the hint of the latest one leads somewhere.
-2. Lists, manifests, index files and statistics files are there in their sizes and can be read; no file is added twice,
+   schemas exist and can be read, those of data files too; the hint of the latest one names an existing snapshot.
+2. Lists, manifests, index files and statistics files exist with their sizes and can be read; no file is added twice,
    or removed without having been added; manifests have as many entries as lists say, in the partitions that they say.
-3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows,
-   and no page of theirs unpacks to more than readers take.
+3. Live data files exist, with the size that their manifest says; Parquet footers count as many rows,
+   and no page in them unpacks to more than readers accept.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
    Consumers say where they continue.
 5. Record counts of a snapshot are the sums over its files. Changelogs that outlive their snapshots have their files.
-6. The indexes of data files, in manifests and beside the files, are there to their end.
+6. The indexes of data files, in manifests and in files next to the data files, are complete.
 7. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
 8. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
 9. Rows of data files (`table.check.rows`): number, order and range of keys, sequence numbers, statistics, and that
    they belong to the file's partition and bucket.
 
-How much of it is a matter of `Depth`. Nothing is written. Files outside the table are looked at where reading them is
+`Depth` says which of them are checked. Nothing is written. Files outside the table are checked where reading them is
 allowed (`table.files.external`), and counted where it is not.
 """
 
@@ -63,7 +63,7 @@ from paimon_engine.table.state.snapshots import consumers, stale_latest_hint
 from paimon_engine.table.state.statistics import read_statistics
 
 _LOOKS_MAX: Final = 3
-"""Times that a table is looked at before what an expiry removes meanwhile is reported as missing."""
+"""How often a table is checked before files that an expiry may be removing are reported as missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Problem:
 
 
 class Depth(StrEnum):
-    """How much is looked at: metadata; also that files are there, whole, with their indexes; also all rows."""
+    """How much is checked: metadata; also that files exist, complete, with their indexes; also all rows."""
 
     METADATA = "metadata"
     FILES = "files"
@@ -84,7 +84,7 @@ class Depth(StrEnum):
 
 @dataclass(frozen=True)
 class Examination:
-    """What was looked at, and what is wrong; data files are counted once, however many snapshots share them."""
+    """What was checked, and what is wrong; data files are counted once, however many snapshots share them."""
 
     problems: tuple[Problem, ...]
     roots: int
@@ -92,7 +92,7 @@ class Examination:
     data_files: int
     rows: int
     closed: int
-    """Files outside the table that may not be read; they were not looked at."""
+    """Files outside the table that may not be read; they were not checked."""
     notes: tuple[Problem, ...]
     """What is wrong in files that every reader nevertheless accepts."""
 
@@ -131,7 +131,7 @@ def _is_there(table: TableHandle, root: Root) -> bool:
 def _examine(
     table: TableHandle, executor: Executor, depth: Depth, on_progress: OnProgress | None, *, footers: bool
 ) -> tuple[Examination, list[Root]]:
-    """All findings at that depth, and the roots that were looked at."""
+    """All findings at that depth, and the roots that were checked."""
     roots, unreadable = every_root(table)
     check = _Check(table, depth, roots, footers=footers)
     problems = [Problem(where, what) for where, what in unreadable]
@@ -189,7 +189,7 @@ def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
 
 
 def _hints(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
-    """Java takes a hint for the latest snapshot where the next one is not there, whether its own is or not."""
+    """Java trusts a LATEST hint if the next snapshot does not exist, even if the hint's own does not exist either."""
     if table.snapshot_service is not None:
         return
     for branch in dict.fromkeys(root.branch for root in roots if root.is_snapshot):
@@ -256,7 +256,7 @@ class _Check:
         return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
 
     def problems_of_changelog(self, root: Root) -> list[Problem]:
-        """Problems of what a changelog names that outlives its snapshot, without what expiry has taken of that.
+        """Problems of what a changelog names that outlives its snapshot, without the files that expiry has deleted.
 
         Raises: PaimonError if its metadata cannot be read.
         """
@@ -275,11 +275,11 @@ class _Check:
 
     def _changelog_count(self, root: Root, files: RootFiles, changelog: Sequence[ManifestEntry]) -> Iterator[Problem]:
         records = sum(entry.file.row_count for entry in changelog)
-        said = root.snapshot.changelog_record_count
+        stated = root.snapshot.changelog_record_count
         # Java's expiry deletes the list of tagged snapshots, and the snapshot still names it.
         is_known = files.changelog_manifests or root.snapshot.changelog_manifest_list is None
-        if is_known and (said or 0) != records and (said is not None or not records):
-            yield Problem(root.label, f"says {said} changelog records, its files have {records}")
+        if is_known and (stated or 0) != records and (stated is not None or not records):
+            yield Problem(root.label, f"says {stated} changelog records, its files have {records}")
 
     def _note(self, root: Root, live: Sequence[ManifestEntry]) -> None:
         is_dynamic = self._depth is Depth.ROWS and self._table.schema.bucket_mode is BucketMode.DYNAMIC
@@ -305,27 +305,27 @@ class _Check:
             yield Problem(root.label, reason)
 
     def _sizes(self, root: Root, metadata: Mapping[str, int | None]) -> Iterator[Problem]:
-        for path, said in metadata.items():
+        for path, stated in metadata.items():
             found = self.locations.size_bytes(path)
             if found is None:
                 yield Problem(root.label, f"{path} is missing")
-            elif said not in (None, found):
-                yield Problem(root.label, f"{path} has {found} bytes, and should have {said}")
+            elif stated not in (None, found):
+                yield Problem(root.label, f"{path} has {found} bytes, and should have {stated}")
 
     def _manifests_of(self, manifests: Sequence[ManifestFile]) -> Iterator[Problem]:
-        """Problems of what lists say of manifests; several lists may speak of the same one."""
+        """Contradictions between lists and manifests; several lists may name the same manifest."""
         for manifest in manifests:
-            said = str(replace(manifest, unknown={}))
-            if said in self._seen:
+            stated = str(replace(manifest, unknown={}))
+            if stated in self._seen:
                 continue
-            self._seen.add(said)
+            self._seen.add(stated)
             entries = self._entries(manifest)
             for reason in (miscounted(manifest, entries), outside_statistics(self._table, manifest, entries)):
                 if reason is not None:
                     yield Problem(self._table.paths.manifest(manifest.name), reason)
 
     def _manifest_problems(self, entries: Sequence[ManifestEntry], root: Root) -> Iterator[Problem]:
-        """Problems of what manifests say of files, as far as no file has to be opened."""
+        """Problems of manifest entries that are found without opening a file."""
         for entry in entries:
             if entry.identity in self._described:
                 continue
@@ -360,7 +360,7 @@ class _Check:
     def _buckets(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         schema = self._table.schema
         key_type = schema.key_type if schema.primary_keys else None
-        # A live file applies to a bucket without files: what conflicts, conflicts with its neighbours.
+        # Each live file alone fits into an empty bucket: any conflict is one between live files.
         with naming(lists_of(self._table, root.snapshot)):
             conflicts = find_conflicts([], live, key_type=key_type, overwrite=False)
         for conflict in conflicts:
@@ -400,11 +400,11 @@ class _Check:
                     what = f"marks row {deleted.last} as deleted, the file has {rows} rows"
                     yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
                 if (owner.partition, owner.bucket) != (file.partition, file.bucket):
-                    what = f"is kept for bucket {file.bucket}, the file lies in {owner.bucket} or another partition"
+                    what = f"is stored for bucket {file.bucket}, but the file is in {owner.bucket} or another partition"
                     yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
 
     def _hash_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        """Problems of hash indexes; a set of them is looked at once, however many snapshots share it."""
+        """Problems of hash indexes; a set of them is checked once, however many snapshots share it."""
         indexes = hash_files(live_index_files(self._table, root.snapshot))
         if self._table.schema.bucket_mode is BucketMode.DYNAMIC:
             without = {(entry.partition, entry.bucket) for entry in live} - indexes.keys()

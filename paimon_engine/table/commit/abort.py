@@ -16,7 +16,7 @@ from paimon_engine.table.state.unneeded import delete_unneeded
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
     """Deletes the data and index files that were written for these messages.
 
-    Files that a message only moves to another level stay: they are live. Errors are ignored: nothing refers to the
+    Files that a message only moves to another level are kept: they are live. Errors are ignored: nothing refers to the
     files, and the removal of orphan files finds what is left.
     """
     paths = []
@@ -33,7 +33,7 @@ def interruptible(
 ) -> Iterator[None]:
     """Around tasks: where they are interrupted, deletes what those have written that had ended by then.
 
-    `messages_of` gives the messages of what a task returns: a message or several, where it is not given.
+    `messages_of` gives the messages of what a task returns: if it is not given, a message or several.
     """
     try:
         yield

@@ -18,7 +18,7 @@ Each try:
 
 `table.commit.patience` limits the tries and the waits between them. At the end the metadata of failed tries is deleted.
 A snapshot is ours if it names our delta manifest list. That name is unique to the commit; after a try with unknown
-outcome the next try gets a name of its own.
+outcome the next try gets a new name.
 
 Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library.
 """
@@ -122,7 +122,7 @@ class _Commit:
     def _run(self) -> Committed | Conflict:
         patience = Patience(self._table.options)
         try:
-            return patience.retrying(lambda: self._last_try_s, self._asks_for_another_try)(self._attempt)
+            return patience.retrying(lambda: self._last_try_s, self._must_try_again)(self._attempt)
         except tenacity.RetryError as error:
             return self._after_last_try(patience, error)
         except PaimonError as error:
@@ -130,7 +130,7 @@ class _Commit:
                 raise self._outcome_unknown_error() from error
             raise
 
-    def _asks_for_another_try(self, state: tenacity.RetryCallState) -> bool:
+    def _must_try_again(self, state: tenacity.RetryCallState) -> bool:
         assert state.outcome is not None
         return isinstance(state.outcome.exception(), _TryAgain)
 

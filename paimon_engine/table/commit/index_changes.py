@@ -41,19 +41,19 @@ def next_index(
     *,
     drops: Callable[[bytes], bool] | None,
     read: Sequence[IndexFile] | None,
-    gone: Collection[str] = (),
+    removed_data_files: Collection[str] = (),
 ) -> NextIndex:
     """Writes the index manifest that follows that of `latest`, if it differs.
 
-    `drops` says of a partition whether an overwrite empties it. `read` holds the hash indexes that the writer of the
-    messages has read; None if it has read none. `gone` names the data files that the snapshot removes and does not add
-    again (as an upgrade to another level does): their deletion vectors must be removed, too.
+    `drops` returns whether an overwrite empties a partition. `read` has the hash indexes that the writer of the
+    messages has read; None if it has read none. `removed_data_files` names the data files that the snapshot removes and
+    does not add again (as an upgrade to another level does): their deletion vectors must be removed, too.
 
     Raises: NotFoundError, CorruptTableError, StorageError; UnsupportedError for kinds of index that we cannot write.
     """
     name = latest.index_manifest if latest else None
     brings = any(message.new_index_files or message.deleted_index_files for message in messages)
-    may_orphan = bool(gone) and table.options.deletion_vectors_enabled
+    may_orphan = bool(removed_data_files) and table.options.deletion_vectors_enabled
     if not brings and not may_orphan and drops is None and read is None:
         return NextIndex(name)
     before = live_index_files(table, latest)
@@ -76,7 +76,7 @@ def next_index(
     except InvalidArgumentError as error:
         where = dict.fromkeys((message.partition, message.bucket) for message in messages)
         return NextIndex(conflicts=tuple(BucketConflict(*bucket, str(error)) for bucket in where))
-    left = [file for file in files if any(vector.data_file in gone for vector in file.vectors)]
+    left = [file for file in files if any(vector.data_file in removed_data_files for vector in file.vectors)]
     if left:
         reason = f"index file {left[0].name} would stay, with deletion vectors of data files that are removed"
         return NextIndex(conflicts=tuple(BucketConflict(file.partition, file.bucket, reason) for file in left))

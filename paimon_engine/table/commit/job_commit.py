@@ -16,10 +16,10 @@ from paimon_engine.table.state.handle import TableHandle
 
 @dataclass(frozen=True, slots=True)
 class JobCommit:
-    """The name of a commit, and what is known of it.
+    """The name of a commit, and the result of the search for it.
 
     `done` is the snapshot that an earlier attempt has committed. `checked_up_to` is the newest snapshot id in which the
-    commit was searched for; None if the user is a new id, which no snapshot can hold. `parts` is the highest number of
+    commit was searched for; None if the user is a new id, which no snapshot can have. `parts` is the highest number of
     a part that earlier attempts have committed, 0 if none.
     """
 

@@ -384,10 +384,16 @@ class NextSnapshot:
         drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
         # A file that is both removed and added only moves to another level: its deletion vector stays valid.
         added = {entry.file.name for entry in changes if entry.kind is FileKind.ADD}
-        gone = {entry.file.name for entry in changes if entry.kind is FileKind.DELETE} - added
+        removed_data_files = {entry.file.name for entry in changes if entry.kind is FileKind.DELETE} - added
         made = self._noted(
             lambda: next_index(
-                self._table, latest, request.messages, self._writer, drops=drops, read=read.hash_files, gone=gone
+                self._table,
+                latest,
+                request.messages,
+                self._writer,
+                drops=drops,
+                read=read.hash_files,
+                removed_data_files=removed_data_files,
             )
         )
         self._index = before, made

@@ -35,7 +35,7 @@ def check_origins(table: TableHandle, messages: Sequence[CommitMessage]) -> None
         return
     here, newest = table_id(table), table.newest().schema.id
     for origin in sorted(origins, key=lambda item: (item.path, item.schema_id)):
-        check_place(table, origin, here)
+        check_origin(table, origin, here)
         if origin.schema_id != newest:
             raise InvalidArgumentError(
                 f"{table.paths.root}: the messages were prepared for schema {origin.schema_id}, and the table has "
@@ -43,7 +43,7 @@ def check_origins(table: TableHandle, messages: Sequence[CommitMessage]) -> None
             )
 
 
-def check_place(table: TableHandle, origin: MessageOrigin, here: str) -> None:
+def check_origin(table: TableHandle, origin: MessageOrigin, here: str) -> None:
     """Raises InvalidArgumentError unless the origin is this branch of this table, whose id is `here`."""
     root = table.paths.root
     if origin.table_id != here:
@@ -62,8 +62,10 @@ def check_place(table: TableHandle, origin: MessageOrigin, here: str) -> None:
 def committed_before(table: TableHandle, messages: Sequence[CommitMessage]) -> int | None:
     """The snapshot that has these messages already, committed under whatever name; None if none has any.
 
-    Only what was committed after they were prepared is read. Where snapshots since then have expired, what they brought
-    is live in the earliest one left, or is kept by a tag, or is deleted, which the commit itself finds out.
+    Only what was committed after they were prepared is read. Where snapshots since then have expired, the files that
+    they added
+
+    are live in the earliest one left, or kept by a tag, or deleted, which the commit itself finds out.
 
     Raises: ConflictError if only some of them are committed.
     """
@@ -91,7 +93,7 @@ def committed_before(table: TableHandle, messages: Sequence[CommitMessage]) -> i
 def _brought_since(
     table: TableHandle, since: int, partitions: set[bytes]
 ) -> Iterator[tuple[Snapshot, Sequence[ManifestEntry]]]:
-    """Snapshots after `since`, oldest first, with the files that they brought; of those that expired in the next."""
+    """Snapshots after `since`, oldest first, with the files that they added; those of expired ones are in the next."""
     ids = [number for number in snapshot_ids(table) if number > since]
     expected = since + 1
     for number in ids:
@@ -101,7 +103,7 @@ def _brought_since(
             if number != expected:
                 yield snapshot, live_entries(table, snapshot, partitions)
         except NotFoundError:
-            continue  # it has expired meanwhile: the next one is read whole
+            continue  # it has expired meanwhile: the next one is read completely
         expected = number + 1
     for tag in list_tags(table):
         if tag.snapshot.id > since and tag.snapshot.id not in ids:

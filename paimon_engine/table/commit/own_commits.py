@@ -138,9 +138,9 @@ def _committed_by_record(table: TableHandle, key: CommitKey, record: CommitRecor
 
 
 def _resolve_intent(
-    table: TableHandle, key: CommitKey, record: CommitRecord, seen: Container[int], asked: range
+    table: TableHandle, key: CommitKey, record: CommitRecord, seen: Container[int], ids_to_check: range
 ) -> Snapshot | None:
-    """Decides what became of the attempt that left an intent, among the snapshot ids `asked`.
+    """Decides whether the attempt that left an intent has committed one of the snapshot ids `asked`.
 
     None if it certainly committed nothing there: each id is up to `base`, was `seen` (read, and not this commit), or is
     settled. The snapshot, if that attempt, or an expiry, has completed the record in the meantime.
@@ -150,11 +150,11 @@ def _resolve_intent(
     base = record.base_of(key)
     if base is None:
         return None
-    missing = [number for number in asked if number > base and number not in seen]
+    missing = [number for number in ids_to_check if number > base and number not in seen]
     if not missing:
         return None
     # Read again: an expiry that removed the missing ones completed the record first.
-    again, latest = _record(table, key), asked.stop - 1
+    again, latest = _record(table, key), ids_to_check.stop - 1
     done = None if again is None else _committed_by_record(table, key, again, latest)
     if done is not None:
         return done

@@ -5,8 +5,8 @@ Options of the table override this:
 
 | option | what it does | default |
 |---|---|---|
-| `commit.max-retries` | gives up after so many retries | as many as the time allows |
-| `commit.timeout` | gives up after so long | 10 minutes; no limit where `commit.max-retries` is set |
+| `commit.max-retries` | fails after so many retries | as many as the time allows |
+| `commit.timeout` | fails after so long | 10 minutes; no limit where `commit.max-retries` is set |
 | `commit.min-retry-wait`, `commit.max-retry-wait` | if one is set: min·2^i, at most max, plus up to 20 % | see below |
 
 If both limits are set, the first one that is reached counts. Without options for the wait, it is random: up to 4 times
@@ -14,7 +14,7 @@ the duration of the last try after the first lost race, up to once that duration
 2 seconds. So a commit that has lost more often waits less. If waits grew instead, a large commit, whose tries take
 long, would always lose to small ones.
 
-Source: `RetryWaiter` of the Java library, for the waits that options ask for; Java's own defaults are 10 retries, no
+Source: `RetryWaiter` of the Java library, for the waits that options set; Java's own defaults are 10 retries, no
 timeout, 10 ms and 10 s.
 """
 

@@ -11,7 +11,7 @@ Before an expiry of this engine removes snapshots, it completes the records of t
 the file `SETTLED`: no intent belongs to a snapshot of these ids. Before a rollback removes snapshots, it turns records
 of their commits back into intents.
 
-Each of these writes may be missing after a crash, and the record is still true: it only says less than is known. For
+Each of these writes may be missing after a crash, and the record is still true, only less complete. For
 example, after a crash between publishing and step 2 it still says "in no snapshot up to `base`". Two processes may
 write a record at the same time for the same reason, without a lock. `table.commit.own_commits` reads the records.
 

@@ -53,7 +53,7 @@ class Conflict:
 class OverwriteScope:
     """Which partitions an overwrite empties: exactly `partitions` if given, else those whose values equal `spec`.
 
-    `spec` maps partition columns to internal values; an empty one means the whole table. All files that are live there
+    `spec` maps partition columns to internal values; an empty one means all partitions. All files that are live there
     when it is committed are removed. If `seen` is given, only the files that it names may be removed, and any other
     live file is a conflict.
     """
@@ -92,7 +92,7 @@ class CommitRequest:
 
     `commit_user`, `commit_identifier` and `kind` together name the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None if the name
-    is new and never used before. `read` is what the writer of the messages knew of the keys in the table. `statistics`
+    is new and never used before. `read` is the state of the keys that the writer of the messages has read. `statistics`
     names a new statistics file. `needed_files` names data files that must still be live, by bucket.
     `compacts_manifests` rewrites the base manifests, whether that is due or not. `replaces_all` says that the messages
     remove all files of their partitions, so that any other live file there is a conflict. `watermark` is in epoch

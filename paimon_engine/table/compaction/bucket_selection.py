@@ -1,4 +1,4 @@
-"""Which buckets of a table a compaction, a clustering or a rescaling is asked to work on."""
+"""Which buckets of a table a compaction, a clustering or a rescaling selects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paimon_engine.units import local_wall_clock_ms
 
 @dataclass(frozen=True, slots=True)
 class BucketSelection:
-    """Buckets that meet all conditions; a condition that is None holds for each of them.
+    """Buckets that meet all conditions; a condition that is None is met by all.
 
     `where` is a SQL condition on partition columns. With `idle_ms` no file of the partition is younger than that.
     `partitions` are serialized partition keys, `buckets` numbers.

@@ -1,8 +1,8 @@
-"""Merging a section while finding out what that changes, with the older rows that lie outside the compaction.
+"""Merging a section while finding out what that changes, with the older rows outside the compaction.
 
 What Java looks up key by key comes here as one more sorted run that is read along: the files above the output level
-whose keys overlap the section's. No index on disk is needed, and memory stays bounded by runs × batch. Where nobody
-asks what the older rows hold, but only where they lie or whether there are any, only their keys are read.
+whose keys overlap the section's. No index on disk is needed, and memory stays bounded by runs × batch. If only
+the positions or the existence of the older rows matter, only their keys are read.
 
 Source: `LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`, `LookupLevels` of the Java library.
 """
@@ -55,7 +55,7 @@ class ChangedRows:
     """Merges the sections of a task whose changes matter."""
 
     def __init__(self, table: TableHandle, task: CompactTask, vectors: BucketVectors) -> None:
-        """Nothing is read before a section is asked for. Rows replaced where they lie are marked in `vectors`."""
+        """Nothing is read before `of` is called. Replaced older rows are marked in `vectors`."""
         assert task.changes is not None
         self._vectors = vectors
         self._marks = table.options.deletion_vectors_enabled
@@ -75,16 +75,16 @@ class ChangedRows:
         self._blank = pa.record_batch({})
         self._rule = ChangeRule(task.changes, task.output_level, emits, compared)
         newest_wins = options.merge_engine == "deduplicate" and not options.sequence_fields and not emits
-        self._keys_tell = task.changes == "first-row" or (task.changes == "lookup" and newest_wins)
+        self._keys_suffice = task.changes == "first-row" or (task.changes == "lookup" and newest_wins)
 
-    def _looks(self, source: int) -> bool:
-        """Whether rows of the file expire: `first-row` asks only if there is an older row, even an expired one."""
+    def _reads_older_rows(self, source: int) -> bool:
+        """Whether rows of the file expire; `first-row` only needs to know if an older row exists, even expired."""
         return source == _INPUT or self._table.options.merge_engine != "first-row"
 
     def of(self, section: Section, *, rows_wanted: bool = True) -> Iterator[Changed]:
         """Windows of the section in key order, delete records included.
 
-        If the rows are not needed, only what is said of changes holds; they may lack columns.
+        If the rows are not needed, only the description of changes is valid; the rows may lack columns.
 
         Raises: as the merge function; NotFoundError, CorruptTableError.
         """
@@ -94,8 +94,8 @@ class ChangedRows:
         ranges = [run.sequence_range for run in runs]
         in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
         order = replace(sequence_order(self._table.options), by_arrival=in_order)
-        # An older row that would nevertheless be chosen, which no writer makes, must be there with all its columns.
-        keys_only = self._keys_tell and in_order
+        # An older row that is chosen nevertheless (no writer makes such rows) must have all its columns.
+        keys_only = self._keys_suffice and in_order
         marks_only = self._marks and keys_only and not (rows_wanted or self._keep)
         within = [] if self._keys is None else self._keys.conjuncts
         near = [*within, *RangeReader(self._table.schema, KeyRange(*_ends(section, self._order))).conjuncts]
@@ -137,7 +137,7 @@ class ChangedRows:
     def _rows(
         self, run: _RunFiles, where: Sequence[Predicate], *, keys_only: bool, widened: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of the run, perhaps without those of which `where` does not hold; `widened` to lie beside whole ones."""
+        """Rows of the run, possibly without those for which `where` is false; `widened` to have all columns."""
         for file, source in zip(run.files, run.sources, strict=True):
             if self._keys is not None and not self._keys.reaches(file):
                 continue
@@ -165,13 +165,13 @@ class ChangedRows:
             kept = _marked(self._widened(read) if widened else read, {LEVEL: file.level, SOURCE: source})
             if self._table.options.ignore_delete:
                 kept = drop_retracts(kept)  # from before the option was set
-            if self._keep is not None and self._looks(source):
+            if self._keep is not None and self._reads_older_rows(source):
                 kept = self._keep(kept)
             if kept.num_rows:
                 yield kept
 
     def _widened(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with zeros and nulls in the columns that were not read, so that they lie beside whole ones."""
+        """The rows with zeros and nulls in the columns that were not read, so that they have the schema of others."""
         read, row_type = rows.schema.names, self._table.schema.row_type
         if self._blank.num_rows < rows.num_rows:
             zeros = np.zeros(rows.num_rows, np.int8)

@@ -2,7 +2,7 @@
 
 1. Samples of the columns say how the curve runs, and where it is cut into ranges of equal size.
 2. Every row is read once, and gets its position on the curve and its range.
-3. Each range is sorted by position and written by a task of its own, in bounded memory.
+3. Each range is sorted by position and written by a separate task, in bounded memory.
 
 Rows that are deleted by vectors stay behind. New files are numbered along the curve.
 
@@ -56,7 +56,7 @@ class FilesTask:
 
 @dataclass(frozen=True, slots=True)
 class ClusterUnit:
-    """How the rows of one bucket are ordered, and which of all ranges are its own: from `first_range` on."""
+    """How the rows of one bucket are ordered, and which of all ranges belong to it: from `first_range` on."""
 
     partition: bytes
     bucket: int
@@ -116,7 +116,7 @@ class Sampling:
 def plan_unit(
     task: CompactTask, curve: Curve, samples: Sequence[pa.Table], range_count: int, first_range: int
 ) -> tuple[ClusterUnit, int]:
-    """How the rows of a bucket are ordered, and how many ranges they come in."""
+    """How the rows of a bucket are ordered, and how many ranges they are divided into."""
     sample = pa.concat_tables(samples).combine_chunks()
     batches = sample.to_batches() or [pa.RecordBatch.from_pylist([], sample.schema)]
     fitted = curve.fitted(batches[0])

@@ -38,7 +38,7 @@ class CompactionGoal:
 
 @dataclass(slots=True)
 class CompactionPlan:
-    """What a snapshot asks for: `files` has each selected bucket, which then has a task or a reason for having none.
+    """The plan for a snapshot: `files` has each selected bucket, which then has a task or a reason for having none.
 
     `table` has the schema in which files are rewritten. `vectors` are the live index files with deletion vectors.
     """
@@ -68,7 +68,8 @@ def plan_compaction(
 ) -> CompactionPlan:
     """Plans the selected buckets, of these `only` some if given, as the latest snapshot has them.
 
-    Raises: InvalidArgumentError for a condition on other than partition columns; NotFoundError, CorruptTableError.
+    Raises: InvalidArgumentError for a condition on columns other than partition columns; NotFoundError,
+    CorruptTableError.
     """
     return read_at_latest(table, partial(_plan_at, table, goal, only))
 

@@ -1,4 +1,4 @@
-"""How far a compaction has come over its rounds: what is known of each bucket, and what of the budget is used."""
+"""The progress of a compaction over its rounds: the state of each bucket, and the used part of the budget."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class SampleTask:
 
 
 def sampled_keys(env: Env, task: SampleTask) -> tuple[bytes, ...]:
-    """Keys of a file, ascending, after each of which about as many rows lie as after any other.
+    """Keys of a file, ascending, that divide its rows into parts of about equal size.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -60,9 +60,9 @@ def sampled_keys(env: Env, task: SampleTask) -> tuple[bytes, ...]:
 def key_samples(
     table: TableHandle, tasks: Sequence[CompactTask], part_bytes: int, executor: Executor
 ) -> Mapping[str, KeySamples]:
-    """Keys by file, of those files of the tasks that have to be looked at before they are cut into such parts.
+    """Keys by file, of those files of the tasks that have to be sampled before the tasks are cut into parts.
 
-    Of a file that cannot be read nothing is known: its compaction reports the error.
+    A file that cannot be read is left out: its compaction reports the error.
     """
     items = [
         SampleTask(table.plain(), task.partition, task.bucket, file)

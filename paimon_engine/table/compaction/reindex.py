@@ -1,7 +1,7 @@
-"""New indexes for data files that are there already; their rows are read, not written.
+"""New indexes for existing data files; their rows are read, not written.
 
 Source: `RewriteFileIndexSink` of the Java library. A file that has exactly the indexes that are wanted is left, and a
-new index file gets a name of its own, so that readers of older snapshots keep theirs.
+new index file gets a new name, so that readers of older snapshots keep theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paimon_engine.table.state.unneeded import delete_unneeded
 
 @dataclass(frozen=True, slots=True)
 class ReindexTask:
-    """A data file and the table it belongs to, fit for travelling."""
+    """A data file and the table it belongs to, as a picklable value."""
 
     table: PlainTable
     partition: bytes
@@ -36,7 +36,7 @@ class Reindexed:
 
 
 def is_current(table: TableHandle, partition: bytes, bucket: int, file: DataFile) -> bool:
-    """Whether the file has just the indexes that the table's options ask for; what is in them is not looked at.
+    """Whether the file has exactly the indexes that the table's options require; their content is not checked.
 
     Raises: NotFoundError, CorruptTableError; InvalidArgumentError, UnsupportedError for wrong options.
     """

@@ -71,7 +71,7 @@ def rescale_bucket(env: Env, task: RescaleTask) -> CommitMessage:
 
 
 def _merged(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]:
-    """Rows of the new bucket by key. A key lies in one old bucket, so that no merge is left to do between these."""
+    """Rows of the new bucket by key. A key is in one old bucket, so no merge is needed between these."""
     runs = [_of_old_bucket(table, task, number) for number in task.files]
     order = replace(sequence_order(table.options), by_arrival=True)
     for window in merge_runs(runs, table.schema.key_type, order):

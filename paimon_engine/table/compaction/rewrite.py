@@ -1,6 +1,6 @@
 """Carrying out a compaction task: merge sections into new files, move the others to their new level.
 
-The only place that merges to disk. Runs on any executor: a plain value in, a commit message out.
+The only module that merges to disk. Runs on any executor: a plain value in, a commit message out.
 
 Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter`, `ChangelogMergeTreeRewriter` of the Java library.
 """
@@ -37,11 +37,11 @@ from paimon_engine.types import STRING_ROOTS, AtomicType
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """A compaction task and the table it belongs to, fit for travelling.
+    """A compaction task and the table it belongs to, as a picklable value.
 
     `vectors` are the live index files of the bucket that hold deletion vectors. `is_part` says that other tasks do the
     rest of the bucket, so that the vectors of its files, and the marks of other parts, are left to `join_parts`.
-    `reads_ahead` says that there is a core to spare: one thread reads and merges while another one writes. Row groups
+    `reads_ahead` says that a core is free: one thread reads and merges while another one writes. Row groups
     from `copied_bytes_min` on are copied as they are, where nothing changes in them.
     """
 
@@ -54,7 +54,7 @@ class RewriteTask:
 
 
 def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
-    """Writes the task's new files; on failure they are deleted. Repeating it writes other files, so it is harmless.
+    """Writes the task's new files; on failure they are deleted. Repeating it writes new files, so it is harmless.
 
     Raises: NotFoundError if an input file is missing: another process has compacted it; UnsupportedError.
     """
@@ -177,7 +177,7 @@ class _Rewrite:
             writer.write(rows)
 
     def _upgrade(self, file: DataFile) -> None:
-        """A file that overlaps nothing in the compaction; what it changes may nevertheless have to be found out."""
+        """A file that overlaps nothing in the compaction; it may nevertheless be read, to find what it changes."""
         if self._task.must_read(file):
             changelog = self._writer(changelog=True)
             for _ in self._merged(((file,),), changelog, rows_wanted=False):
@@ -198,7 +198,7 @@ class _Rewrite:
                 changelog.write(changed.changelog)
 
     def _dictionary_columns(self) -> frozenset[str]:
-        """Text columns whose values are not needed on the way from file to file: rows are chosen whole."""
+        """Text columns that are copied from file to file without a look at their values: complete rows are chosen."""
         schema, options = self._table.schema, self._table.options
         in_parquet = options.file_format_of(self._task.output_level) == "parquet"
         if options.merge_engine != "deduplicate" or not in_parquet or wanted_indexes(schema):

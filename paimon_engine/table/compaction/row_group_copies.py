@@ -1,8 +1,8 @@
 """Which row groups of a section go into the new file as the bytes that they are.
 
-Those of Parquet files of which a compaction would write every row again as it is: no other run of the section has keys
+Those of Parquet files whose rows a compaction would all write again unchanged: no other run of the section has keys
 between theirs, nothing is deleted in the file, no row is a delete record, the columns are those of today, and all that
-the manifest must say about the rows is known without a look at them. What is in doubt is decoded and merged.
+the manifest must say about the rows is known without reading them. Otherwise they are decoded and merged.
 
 Small row groups are merged too, or files would always consist of small pieces.
 """
@@ -87,7 +87,7 @@ class RowGroupCopies:
     """Finds the row groups that a task copies."""
 
     def __init__(self, table: TableHandle, task: CompactTask, vectors: BucketVectors, bytes_min: int) -> None:
-        """Row groups below `bytes_min` are not copied. Nothing is read before a section is asked for."""
+        """Row groups below `bytes_min` are not copied. Nothing is read before `of` is called."""
         schema = table.schema
         self._table, self._task, self._vectors = table, task, vectors
         self._sizes = range(bytes_min, table.options.target_file_size_bytes + 1)
@@ -139,7 +139,7 @@ class RowGroupCopies:
             and options.file_format_of(self._task.output_level) == "parquet"
             and not wanted_indexes(schema)
             and keep_unexpired(self._table) is None
-            # Bounds of such numbers do not tell 0.0 from −0.0, nor whether there is a NaN.
+            # Bounds of such numbers do not distinguish 0.0 from −0.0, nor show NaN.
             and not any(map(is_float, (*schema.key_type, *schema.partition_type)))
         )
 
@@ -195,7 +195,7 @@ class RowGroupCopies:
         return join_keys([_normalised(rows, table.schema.key_type) for rows in batches])
 
     def _passes(self, file: DataFile, group: StoredRowGroup) -> bool:
-        """Whether the rows would be written again as they are, and all is known that the manifest is to say of them."""
+        """Whether the rows would be written again unchanged, and all statistics for the manifest are known."""
         bounds, nulls = group.bounds, group.null_counts
         if any(bounds[name].null_count or nulls[name] != 0 for name in (*self._keys, SEQUENCE_NUMBER, VALUE_KIND)):
             return False
@@ -247,7 +247,7 @@ class RowGroupCopies:
         return low, high
 
     def _is_inside(self, copy: CopiedRowGroup) -> bool:
-        """Whether keys lie within those of their file, and within those that the task is about."""
+        """Whether keys are within the bounds of their file, and within the key range of the task."""
         (low, high), file, keys = self._span(copy.ends), copy.file, self._task.keys
         above = keys is None or keys.low is None or self._order(keys.low) < low
         below = keys is None or keys.high is None or high <= self._order(keys.high)

@@ -2,7 +2,7 @@
 
 1. Rows are held until a third of the memory is full, then sorted and written to a temporary file: a run.
 2. The runs are merged: of the batch at the head of each, all rows up to the smallest last value come out, sorted. That
-   uses up one batch at least, so that memory holds a batch per run.
+   consumes one batch at least, so that memory contains a batch per run.
 
 Rows that fit are sorted where they are.
 """
@@ -22,7 +22,7 @@ _RUNS_EXPECTED = 64
 
 
 def sort_rows(batches: Iterable[pa.RecordBatch], column: str, memory_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows in ascending order of a column without nulls, in about that much memory; runs lie on the local disk."""
+    """The rows in ascending order of a column without nulls, in about that much memory; runs are on the local disk."""
     room = max(1, memory_bytes // 3)
     with tempfile.TemporaryDirectory(prefix="paimon-sort-") as directory:
         held: list[pa.RecordBatch] = []

@@ -1,8 +1,8 @@
 """The deletion vectors of one bucket while a task changes them.
 
 A bucket of a table with buckets has one index file with all its vectors; in an append table without buckets a
-partition has any number of them. After any change an index file is replaced as a whole by one with what is left and
-what is new, so that a commit can tell whether another writer has changed the same vectors.
+partition has any number of them. After any change an index file is replaced by one with the remaining and
+the new vectors, so that a commit can tell whether another writer has changed the same vectors.
 
 Source: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer` of the Java library.
 """
@@ -74,7 +74,7 @@ class BucketVectors:
                 self.mark(data_file, rows)
 
     def drop(self, data_files: Iterable[str]) -> None:
-        """Data files that are no more, and their vectors with them."""
+        """Removes the vectors of data files that were removed."""
         self._dropped |= {name for name in data_files if name in self._vectors() or name in self._changed}
 
     def finish(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
@@ -83,7 +83,7 @@ class BucketVectors:
         Raises: InvalidArgumentError, StorageError.
         """
         touched = {*self._changed, *self._dropped}
-        replaced = tuple(file for file in self._files if touched and self._goes(file, touched))
+        replaced = tuple(file for file in self._files if touched and self._is_replaced(file, touched))
         kept = {
             item.data_file: self._vectors()[item.data_file]
             for file in replaced
@@ -93,7 +93,7 @@ class BucketVectors:
         vectors = {**kept, **{name: found for name, found in self._changed.items() if name not in self._dropped}}
         return ((self._write(vectors),) if vectors else ()), replaced
 
-    def _goes(self, file: IndexFile, touched: Collection[str]) -> bool:
+    def _is_replaced(self, file: IndexFile, touched: Collection[str]) -> bool:
         """Whether an index file is replaced: the one of a bucket always, even if Java has left it without vectors."""
         one_a_bucket = self._table.schema.bucket_mode is not BucketMode.UNAWARE
         return one_a_bucket or any(item.data_file in touched for item in file.vectors)

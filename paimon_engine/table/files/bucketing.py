@@ -57,7 +57,7 @@ def partition_codes(schema: TableSchema, rows: pa.RecordBatch) -> tuple[npt.NDAr
 
 
 def split_by_bucket(schema: TableSchema, rows: pa.RecordBatch, assign: Assign | None = None) -> Iterator[BucketRows]:
-    """The rows by (partition, bucket), arrival order kept within each. `assign` chooses buckets that are not fixed."""
+    """The rows by (partition, bucket), in arrival order within each. `assign` chooses buckets that are not fixed."""
     if rows.num_rows == 0:
         return
     numbers, partitions = partition_codes(schema, rows)
@@ -71,7 +71,7 @@ def split_by_assigned_bucket(
     partitions: Sequence[bytes],
     bucket: npt.NDArray[np.int32],
 ) -> Iterator[BucketRows]:
-    """Rows whose partitions and buckets are known, by (partition, bucket), arrival order kept within each."""
+    """Rows whose partitions and buckets are known, by (partition, bucket), in arrival order within each."""
     if rows.num_rows == 0:
         return
     group = numbers * (int(bucket.max()) + 1) + bucket

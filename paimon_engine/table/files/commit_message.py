@@ -39,7 +39,7 @@ class CommitMessage:
     """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`.
 
     `changelog_files` have what readers of changes see. `new_index_files` belong to the changes, whether they come
-    from a write or a compaction; they take the place of `deleted_index_files`, which must still be live when the
+    from a write or a compaction; they replace `deleted_index_files`, which must still be live when the
     message is committed. A message that was prepared to be committed elsewhere has an `origin`.
     """
 

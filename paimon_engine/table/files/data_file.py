@@ -84,7 +84,7 @@ WRITERS: Final[Mapping[str, BeginFile]] = {
 
 @dataclass(frozen=True, slots=True)
 class BucketLocation:
-    """Where the files of a bucket lie, and the partition of all their rows."""
+    """The directory of a bucket's files, and the partition of all their rows."""
 
     directory: str
     partition: bytes
@@ -115,14 +115,14 @@ class ScanOptions:
     """How a file is read: its batches keep to `limit`.
 
     Of a Parquet file all row groups but `row_groups` may be left out, and text columns in `dictionary_columns` may come
-    as Arrow dictionaries. Where `spared` is given, the system columns and those in it may be left out of a file in
+    as Arrow dictionaries. If `omittable` is given, the system columns and those in it may be left out of a file in
     which all rows are inserts.
     """
 
     limit: BatchLimit = BATCH_LIMIT
     dictionary_columns: Collection[str] = ()
     row_groups: Collection[int] | None = None
-    spared: Collection[str] | None = None
+    omittable: Collection[str] | None = None
 
 
 ALL_ROWS: Final = RowMask()
@@ -153,14 +153,14 @@ def read_data_file(
     as_stored: bool = False,
     position_column: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
+    """Rows of a file in order, as table columns; first `_SEQUENCE_NUMBER` and `_VALUE_KIND` if requested.
 
     Partition columns are those of the location; `as_stored`: of the file, where it has them as they were. Who reads so
-    looks for what is wrong, and gets no warnings.
+    looks for damage, and gets no warnings.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
-    Rows that are not in the `mask` are left out; those of which `where` does not hold may be. `position_column` is
-    the name of a last column for where a row lies in the file.
+    Rows that are not in the `mask` are left out; those for which `where` is false may be. `position_column` is
+    the name of a last column for the position of a row in the file.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -178,7 +178,7 @@ def read_data_file(
     skipping = file_filter(table, file, where)
     same = unchanged_columns(file_schema, table.schema) if scan.dictionary_columns and file.format == "parquet" else {}
     encoded = [stored for stored, name in same.items() if name in scan.dictionary_columns]
-    choice = _spared_columns(file, sources, wanted, scan.spared if with_system_columns else None)
+    choice = _omitted_columns(file, sources, wanted, scan.omittable if with_system_columns else None)
     check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(mask.deleted)
     lost = _lost_keys(table, path, file, file_schema, source)
@@ -211,20 +211,20 @@ def read_data_file(
             yield batch if kept is None else batch.filter(kept)
             if mask.ends_before(first_row + batch.num_rows):
                 return
-    check.finish(whole=skipping is None and scan.row_groups is None)
+    check.finish(is_complete=skipping is None and scan.row_groups is None)
 
 
-def _spared_columns(
-    file: DataFile, sources: Sequence[ColumnSource], wanted: Sequence[pa.Field], spared: Collection[str] | None
+def _omitted_columns(
+    file: DataFile, sources: Sequence[ColumnSource], wanted: Sequence[pa.Field], omittable: Collection[str] | None
 ) -> SparedColumns | None:
-    """Leaves out system columns, and those `spared`, where the file has inserts only; None if it cannot be known.
+    """Leaves out system columns, and those `omittable`, if the file has inserts only; None if that is unknown.
 
     A delete count of zero does not show it: pypaimon notes zero whatever the rows are. The footer does, and it has
     the range of sequence numbers that each read compares with the manifest.
     """
-    if spared is None or file.format != "parquet" or file.delete_row_count != 0:
+    if omittable is None or file.format != "parquet" or file.delete_row_count != 0:
         return None
-    columns = {one.stored.name for one in sources if one.stored is not None and one.field.name in spared}
+    columns = {one.stored.name for one in sources if one.stored is not None and one.field.name in omittable}
     columns |= {SEQUENCE_NUMBER, VALUE_KIND}
     if all(field.name in columns for field in wanted):
         # Without any column, batches would have no rows.
@@ -314,7 +314,7 @@ def _positioned(
 
 
 def _wanted(file_schema: TableSchema, sources: Sequence[ColumnSource], *, with_system_columns: bool) -> list[pa.Field]:
-    """What to read of the file. It must be asked for something, or its batches would have no rows."""
+    """Columns to read from the file: one at least, or its batches would have no rows."""
     wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
     stored = [source.stored for source in sources if source.stored is not None]
     wanted += [pa.field(field.name, to_arrow(field.type)) for field in stored]

@@ -2,8 +2,8 @@
 
 A vector is a bitmap of the positions of rows in one data file.
 
-Example ('deletion-vectors.enabled' = 'true'): the second compaction leaves the file of the first one as it is, and
-marks position 0 in it; the new row is in a file of its own.
+Example ('deletion-vectors.enabled' = 'true'): the second compaction leaves the file of the first one unchanged, and
+marks position 0 in it; the new row is in a new file.
 
     write   k=1 v=1; k=2 v=1
     compact
@@ -33,9 +33,9 @@ from paimon_engine.table.state.manifests import live_index_files
 
 @dataclass(frozen=True, slots=True)
 class VectorLocation:
-    """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them.
+    """Where the vector of a data file is: path of the index file, offset and length as in the index manifest.
 
-    With what else the index manifest says: bytes of the whole file, and rows that the vector marks, where known.
+    Also from the index manifest: bytes of the complete file, and number of rows that the vector marks, if known.
     """
 
     path: str
@@ -85,7 +85,7 @@ class DeletedRows(Protocol):
 
 
 class VectorReader:
-    """Deletion vectors of the files of a read; each index file is opened once, when its first vector is asked for.
+    """Deletion vectors of the files of a read; each index file is opened once, when its first vector is needed.
 
     What was read of an index file is kept until its vectors were handed out, each once.
     """

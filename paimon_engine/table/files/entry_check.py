@@ -1,8 +1,8 @@
 """Holds the rows of a data file against what its manifest entry says of it.
 
-Most formats have no checksum over everything, so a file that was cut, exchanged or overwritten may well decode. What
-the manifest knows costs next to nothing to compare: number of rows, range of sequence numbers, keys at both
-ends; and the kind of a row is one of four.
+Most formats have no checksum over everything, so a file that was truncated, exchanged or overwritten may decode without
+an error. The facts in the manifest cost almost nothing to compare: number of rows, range of sequence numbers, keys at
+both ends; and the kind of a row is one of four.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KIND_MAX: Final = 3
 
 CUT_KEYS: Final = (
     "its manifest has the largest key cut to microseconds, as pypaimon writes those of TIMESTAMP(7) to TIMESTAMP(9); "
-    "its rows are whole, and a full compaction notes their keys rightly"
+    "its rows are complete, and a full compaction corrects the noted keys"
 )
 
 
@@ -80,9 +80,9 @@ class RowCheck:
             self._last = rows
         self.row_count += rows.num_rows
 
-    def finish(self, *, whole: bool) -> None:
-        """Raises CorruptTableError if rows are missing where the `whole` file was read; readers may leave rows out."""
-        if whole and self.row_count != self._file.row_count:
+    def finish(self, *, is_complete: bool) -> None:
+        """Raises CorruptTableError if rows are missing although the file was read completely (`is_complete`)."""
+        if is_complete and self.row_count != self._file.row_count:
             raise damaged(self._path, f"it has {self.row_count} rows, its manifest says {self._file.row_count}")
         if self._last is not None:
             self._key(self._last.slice(self._last.num_rows - 1), "last")

@@ -1,11 +1,11 @@
 """Files outside the table's directory, which manifests name by their full path.
 
-Anyone who writes a manifest could name any file with that, and have it read or deleted by a process that may do more
-than he may. So such files are touched only where the one who opens the table says so, by options of the storage; what
+A user who can write a manifest could name any file in it, and have it read or deleted by a process with more
+rights. So such files are used only if the caller that opens the table allows it by options of the storage; what
 is stored with the table counts for nothing:
 
     external-paths.allowed      directories, by comma, below which files may be read
-    external-paths.deletable    directories, by comma, below which files may be deleted as well, once nothing needs them
+    external-paths.deletable    directories, by comma, below which files may be deleted, too, once unneeded
 
 Files below the table's own directory may be read by their full path too.
 
@@ -29,7 +29,7 @@ from paimon_engine.table.state.handle import TableHandle
 
 
 def data_file_at(table: TableHandle, directory: str, file: DataFile) -> tuple[Storage, str]:
-    """The store and the directory that hold a data file and its extra files; `directory` is that of its bucket.
+    """The store and directory of a data file and its extra files; `directory` is that of its bucket.
 
     Raises: UnsupportedError if the file is where reading is not allowed.
     """
@@ -47,7 +47,7 @@ def index_path(table: TableHandle, file: IndexFile) -> str:
 
 
 def store_of(table: TableHandle, path: str) -> Storage:
-    """The store that holds a path, which may be another than the table's own."""
+    """The store of a path, which may differ from the table's."""
     if not is_outside(table, path):
         return table.env.storage
     if _store(path) == _store(table.paths.root):
@@ -76,7 +76,7 @@ def readable_path(table: TableHandle, path: str, name: str) -> str:
     if is_below(location, allowed):
         return location
     raise UnsupportedError(
-        f"file {name} of {table.paths.root} is outside the table, in {path[:200]!r}; to let that location be read, "
+        f"file {name} of {table.paths.root} is outside the table, in {path[:200]!r}; to allow reading that location, "
         f"open the table with the storage option '{EXTERNAL_ALLOWED}' = '<directory>,…' naming it or one above it"
     )
 

@@ -16,7 +16,7 @@ from paimon_engine.types import AtomicType, DataField, DataType, TypeRoot
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """What must hold of rows that matter; in the columns `without_nan` the file has no NaN."""
+    """The condition for rows to be read; in the columns `without_nan` the file has no NaN."""
 
     where: Predicate
     without_nan: frozenset[str]
@@ -27,7 +27,7 @@ def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) 
     if not where:
         return None
     schema = table.schema_of(file.schema_id)
-    # Whole files have been chosen by partition columns already, and what they hold of these does not count.
+    # Files were already chosen by partition columns, and their own values of these do not count.
     partition = table.schema.partition_keys
     unchanged = unchanged_columns(schema, table.schema).items()
     names = {name: stored for stored, name in unchanged if name not in partition}
@@ -36,7 +36,7 @@ def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) 
 
 
 def is_float(field: DataField) -> bool:
-    """Whether a column may hold NaN."""
+    """Whether a column may contain NaN."""
     return isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
@@ -51,7 +51,7 @@ def has_padded_texts(file: DataFile, data_type: DataType) -> bool:
 
 
 def without_nan(schema: TableSchema, file: DataFile) -> frozenset[str]:
-    """Columns of floating point that hold no NaN in a file, as its manifest entry says; `schema` is the file's."""
+    """Floating-point columns without NaN in a file, by its manifest entry; `schema` is the file's."""
     if not file.value_stats.null_counts or not counts_nan(file):
         return frozenset()
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)

@@ -1,7 +1,7 @@
-"""Indexes of data files: made while a file is written, asked before it is read.
+"""Indexes of data files: built while a file is written, queried before it is read.
 
-An index of at most `file-index.in-manifest-threshold` goes into the manifest entry, a larger one into a file beside the
-data file, which the entry lists among its extra files. Names in an index are those of the file's schema.
+An index of at most `file-index.in-manifest-threshold` is stored in the manifest entry, a larger one in a file next to
+the data file, which the entry lists among its extra files. Names in an index are those of the file's schema.
 
 Source: `DataFileIndexWriter`, `FileIndexEvaluator` of the Java library.
 """
@@ -47,7 +47,7 @@ class WantedIndex:
 
 
 def wanted_indexes(table_schema: TableSchema, file_schema: TableSchema | None = None) -> list[WantedIndex]:
-    """The indexes that the table's options ask for, for files of a schema; the table's own by default.
+    """The indexes that the table's options require, for files of a schema; by default the table's.
 
     Columns that the files lack, or have in another type, are left out: no reader could use such an index.
 
@@ -97,7 +97,7 @@ class FileIndexWriter:
 
 
 def index_name(file: DataFile) -> str | None:
-    """Name of the file beside the data file that has its indexes; None if there is none.
+    """Name of the index file next to the data file; None if it has none.
 
     Raises: CorruptTableError if there are several.
     """
@@ -126,7 +126,7 @@ def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[t
 
 
 def check_indexes(table: TableHandle, directory: str, file: DataFile) -> None:
-    """Reads all indexes of a data file, to see whether they are there to their end.
+    """Reads all indexes of a data file, to check that they are complete.
 
     Raises: NotFoundError; CorruptTableError for one that is not.
     """
@@ -147,7 +147,7 @@ def _read_all(stream: BinaryIO, path: str) -> None:
 
 
 def index_filter(table: TableHandle, conjuncts: Sequence[Predicate]) -> Predicate | None:
-    """What indexes are asked, bound to the table's types; None for nothing, or if the table wants none to be asked."""
+    """The filter for indexes, bound to the table's types; None if there is none, or the table's options disable it."""
     if not conjuncts or not table.options.file_index_read_enabled:
         return None
     return bind(And(tuple(conjuncts)), to_arrow_schema(table.schema.row_type))

@@ -3,21 +3,21 @@
 Each (partition, bucket) has one index file with the hashes of its keys (`format.hash_index`). A writer reads the
 files of the partitions that it writes to, assigns buckets by them (`table.write.bucket_assignment`), and replaces the
 files of the buckets that got new hashes. Java's writers do so blindly, which is why Java allows one job at a time: of
-two writers that begin with the same index, the second takes the first one's hashes out again, and a key that both bring
+two writers that begin with the same index, the second removes the first one's hashes, and a key that both add
 can end in two buckets.
 
 Here the commit checks it (`rebase`). It knows which index files the writer has read, and compares them with
 those of the snapshot that it is about to follow, partition by partition:
 
 1. They are the same: the writer's files go in.
-2. Others have only added hashes since. Then what the writer knew still holds. Each bucket's file becomes the other's
-   hashes and the writer's new ones together, unless a hash is new on both sides and lies in different buckets.
+2. Others have only added hashes since. Then what the writer has read is still valid. Each bucket's file becomes the
+   other's hashes and the writer's new ones together, unless a hash is new on both sides and in different buckets.
 3. There is such a hash, or hashes are missing (an overwrite has begun the index again): a conflict. The caller
    reads the index again and assigns again, from the rows that it has already written (`actions.write`).
 
 As the snapshot is created only if absent, no index can come between this check and the commit. A bucket may grow beyond
-its target by the keys that came in at the same time. A Java writer that works beside ours can still drop our hashes, as
-it can those of another Java writer.
+its target by the keys that came in at the same time. A Java writer that works concurrently can still drop our hashes,
+as it can those of another Java writer.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _by_partition(files: HashFiles) -> dict[bytes, dict[int, IndexFile]]:
 
 
 class _Partition:
-    """One partition: what the writer has read, what is there now, and what the writer brings."""
+    """One partition: the index that the writer has read, the current one, and the one with the writer's additions."""
 
     def __init__(
         self,

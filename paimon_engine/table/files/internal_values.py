@@ -21,7 +21,7 @@ def internal_predicate(row_type: RowType, predicate: Predicate) -> Predicate:
 
 def _converted(row_type: RowType, predicate: Predicate) -> Predicate:
     def convert(column: str, value: pa.Scalar) -> Any:
-        # Nothing is known of the fields of a ROW, so that what they are compared with does not matter.
+        # There are no statistics of the fields of a ROW, so the value that they are compared with does not matter.
         if column not in row_type.names:
             return value
         return internal_values(pa.repeat(value, 1), row_type.field(column).type)[0]

@@ -1,6 +1,6 @@
-"""Messages that are too large to travel: kept as a file of the table until they are committed or aborted.
+"""Messages that are too large to be passed on: stored in a file of the table until they are committed or aborted.
 
-The file lies among the manifests and is named by no version, so that the removal of orphan files finds it, of this
+The file is in the directory of manifests and no version names it, so that the removal of orphan files finds it, of this
 engine and of others, where no attempt has continued it.
 """
 
@@ -31,7 +31,7 @@ def keep_messages(table: TableHandle, messages: Sequence[CommitMessage]) -> str:
 def kept_messages(table: TableHandle, name: str) -> list[CommitMessage]:
     """The messages under that name.
 
-    Raises: NotFoundError if they are gone, with an abort, a commit or a clean-up; InvalidArgumentError.
+    Raises: NotFoundError if they were deleted, by an abort, a commit or a clean-up; InvalidArgumentError.
     """
     path = _path(table, name)
     try:
@@ -39,15 +39,15 @@ def kept_messages(table: TableHandle, name: str) -> list[CommitMessage]:
         return [CommitMessage.from_json(text) for text in texts]
     except NotFoundError as error:
         raise NotFoundError(
-            f"{path}: the messages are gone: they were committed, aborted, or deleted by a clean-up; prepare the rows "
+            f"{path}: no messages any more: they were committed, aborted, or deleted by a clean-up; prepare the rows "
             "again if they are not in the table"
         ) from error
     except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"{path} holds no valid commit messages: {error!r}") from error
+        raise InvalidArgumentError(f"{path} does not contain valid commit messages: {error!r}") from error
 
 
 def forget_messages(table: TableHandle, name: str) -> None:
-    """Deletes the file under that name, if it is there; what cannot be deleted is left to the removal of orphans."""
+    """Deletes the file of that name, if it exists; on an error it is left to the removal of orphans."""
     delete_unneeded(table.env.storage, [_path(table, name)])
 
 

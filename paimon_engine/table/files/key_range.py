@@ -1,4 +1,4 @@
-"""The part of a table's files that lies in a range of keys."""
+"""The part of a table's files within a range of keys."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RangeReader:
 
     @property
     def conjuncts(self) -> list[Predicate]:
-        """What holds of all rows in the range, for leaving out parts of files; not of these rows only."""
+        """A condition that all rows in the range meet, for leaving out parts of files; others may meet it, too."""
         first = self._type.fields[0]
         if not isinstance(first.type, AtomicType) or first.type.root not in _PLAIN_ROOTS:
             return []

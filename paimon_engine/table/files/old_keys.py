@@ -1,8 +1,8 @@
 """Keys in manifests of files from before a column of the primary key changed its type, as keys of today.
 
-Integers that became wider keep their order, so that the rows of such files still lie in the order of today; for
-other changes, only longer texts and bytes leave everything as it is. Java 0.9 allows every change of type, and reads
-the old keys as if they were new ones, which goes well as long as no number is negative.
+Integers that became wider keep their order, so the rows of such files still have today's order; for
+other changes, only longer texts and bytes leave the order unchanged. Java 0.9 allows every change of type, and reads
+the old keys as if they were new ones, which is correct as long as no number is negative.
 
 Largest keys that may be cut to microseconds (`meta.cut_bounds`) become such as no key of the file is above.
 """

@@ -1,4 +1,4 @@
-"""Partition columns of the rows of data files: what the manifest says, not what the files hold.
+"""Partition columns of the rows of data files: from the manifest, not from the files.
 
 Files that came from elsewhere, as of a Hive table that was taken over, lack them, since the directories name the
 values; and ORC files cut off spaces behind a CHAR.
@@ -33,7 +33,7 @@ def partition_values(schema: TableSchema, partition: bytes, columns: Iterable[st
 
 
 def not_as_stored(schema: TableSchema, values: PartitionScalars, file_format: str) -> PartitionScalars:
-    """Those of the values that files of the format do not hold as they are."""
+    """Those of the values that files of the format store in another form."""
     if file_format != "orc":
         return {}
     return {name: value for name, value in values.items() if orc.has_char(schema.row_type.field(name).type)}

@@ -80,7 +80,7 @@ def _leaf(row_type: RowType, path: FieldPath) -> pa.Field:
 
 
 def projected(rows: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows in the read's schema; `columns` names what is asked for."""
+    """Rows in the read's schema; `columns` are the requested names."""
     if all(name in rows.schema.names for name in columns):
         return cast_rows(rows, schema)
     arrays = [_taken(rows, name, field) for name, field in zip(columns, schema, strict=True)]
@@ -115,7 +115,7 @@ def _is_inside_row(kind: pa.DataType, name: str, path: str) -> bool:
 def narrowed(table: TableHandle, columns: Sequence[str] | None, where: Predicate | None) -> TableHandle:
     """The table with ROW columns that have only the fields which the read looks at.
 
-    Aggregates look at whole values, so that their tables stay as they are.
+    Aggregates use complete values, so columns of their tables are not narrowed.
     """
     row_type, options = table.schema.row_type, table.options
     if columns is None or options.merge_engine == "aggregation" or options.aggregate_functions:
@@ -159,5 +159,5 @@ def _narrowed_type(stored: DataType, wanted: DataType) -> DataType:
     kept = tuple(
         replace(field, type=_narrowed_type(field.type, by_id[field.id])) for field in stored if field.id in by_id
     )
-    # Of a ROW that shares no field with what is wanted, one is read to know where it is null.
+    # Of a ROW without any wanted field, one field is read to know where the ROW is null.
     return replace(stored, fields=kept or stored.fields[:1])

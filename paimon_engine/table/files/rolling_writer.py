@@ -92,7 +92,7 @@ def _check_types(schema: TableSchema, file_format: str) -> None:
         for part in atomic_types(field.type):
             if part.root is TypeRoot.TIME and part.precision > _AVRO_TIME_PRECISION_MAX:
                 raise UnsupportedError(
-                    f"column {field.name!r}: Avro files hold times of up to 3 digits; "
+                    f"column {field.name!r}: Avro files store times of up to 3 digits; "
                     "use TIME(3), or another 'file.format'"
                 )
         if _has_multiset_of_others(field.type):
@@ -138,7 +138,7 @@ class RollingWriter:
     ) -> None:
         """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
 
-        Changelog files have no index. `prefix` goes into the files' names, behind the table's own.
+        Changelog files have no index. `prefix` is part of the files' names, after the table's prefix.
 
         Raises: UnsupportedError for a type that the format lacks.
         """
@@ -171,7 +171,7 @@ class RollingWriter:
             self._write_slice(rows.slice(begin, step))
 
     def copy(self, group: StoredRowGroup, source: BinaryIO, ends: pa.RecordBatch) -> None:
-        """Adds a row group of the file `source` as it is, whose rows follow all rows before in order and are all +I.
+        """Adds a row group of the file `source` unchanged, whose rows follow all rows before in order and are all +I.
 
         `ends` are its first and its last key. The file has the columns and the codec of `parquet_layout`.
         """
@@ -357,7 +357,7 @@ class _OpenFile:
         self._writer.close_row_group()
 
     def discard(self) -> None:
-        """Leaves the file unwritten: what the store has of it so far goes."""
+        """Aborts the file: what the store has of it so far is deleted."""
         self._context.__exit__(_Discarded, _Discarded(), None)
 
     def finish(self, *, source: FileSource) -> tuple[DataFile, bytes | None]:

@@ -1,1 +1,1 @@
-"""What is there, and what do snapshots, tags and branches still need of it?"""
+"""Which files exist, and which of them do snapshots, tags and branches still need?"""

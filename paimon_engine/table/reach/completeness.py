@@ -13,7 +13,7 @@ look unneeded. So the listing of each branch is compared with all other signs of
 3. Tags or changelogs of a branch without any snapshot: no action leaves a branch like that.
 
 Example: the listing shows snapshots 5 and 6, `LATEST` is 6, `EARLIEST` is 3. If a deletion record names 3 and 4, an
-expiry was interrupted, and nothing is missing. If none does, 3 and 4 may exist (a copy of the table has not come to
+expiry was interrupted, and nothing is missing. If none does, 3 and 4 may exist (a copy of the table has not reached
 them yet), and their files must not be deleted.
 
 A missing tag leaves no sign if all of its files are also needed by visible versions. A list of the tags that should
@@ -63,7 +63,7 @@ class BranchObservation:
 class MissingVersions:
     """Why versions of a branch may exist that are not listed.
 
-    With `is_earlier` they are older than all listed snapshots, else they may be any. With `is_certain` a file is known
+    With `is_earlier` they are older than all listed snapshots, otherwise of any age. With `is_certain` a file is known
     to exist that the listing lacks, so a user cannot confirm that nothing is missing.
     """
 

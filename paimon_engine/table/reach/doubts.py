@@ -25,7 +25,7 @@ class Doubt:
 
     `snapshot_id` is None if not even the commit is known. `path` is the snapshot, tag or changelog file that cannot be
     parsed. `may_pass` says that a later try may succeed, as after an error of the storage; until then nothing should be
-    deleted. `is_certain` says that a version exists which the listing lacks.
+    deleted. `is_certain`: a version certainly exists that the listing lacks.
     """
 
     branch: str
@@ -36,7 +36,7 @@ class Doubt:
     is_certain: bool = False
 
     def might_need(self, branch: str, born: int | None) -> bool:
-        """Whether it may need a file of `branch` that was created by snapshot id `born`; None: that is not known."""
+        """Whether it may need a file of `branch` that was created by snapshot id `born`; None: unknown."""
         return self.branch != branch or born is None or self.snapshot_id is None or self.snapshot_id >= born
 
 

@@ -57,15 +57,15 @@ class Quarantine:
 
         They are only made while the file `only_while` exists, by default the quarantine's list.
         """
-        home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
+        home, prefix = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
         names = (path.removeprefix(home) for path in paths)
-        only_while = only_while or aside + LIST_NAME
-        return [Move(home + name, aside + name, self.files[name], only_while=only_while) for name in names]
+        only_while = only_while or prefix + LIST_NAME
+        return [Move(home + name, prefix + name, self.files[name], only_while=only_while) for name in names]
 
     def restore_moves(self, table: TableHandle) -> list[Move]:
         """The moves of all its files back to their original paths."""
-        home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
-        return [Move(aside + name, home + name, size, is_back=True) for name, size in self.files.items()]
+        home, prefix = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
+        return [Move(prefix + name, home + name, size, is_back=True) for name, size in self.files.items()]
 
 
 def write_quarantine(

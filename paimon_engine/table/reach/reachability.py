@@ -126,7 +126,7 @@ class Roots(list[Root]):
 def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots:
     """Every root of the table that can be parsed, and a doubt for every other one.
 
-    `known` are roots that were seen before. Those that the listings lack now are looked for by their names: a listing
+    `known` are roots that were seen before. Those that the listings lack now are looked up by their names: a listing
     may be older than the one before it. A tag that no listing has shown yet cannot be found that way.
 
     Raises: StorageError.
@@ -366,11 +366,11 @@ def changelog_files(table: TableHandle, root: Root, *, left_behind: bool = False
     if left_behind:
         # Without sizes, so that the deletion checks which of the files still exist.
         metadata = dict.fromkeys(metadata)
-        metadata.update(_index_left(table, snapshot))
+        metadata.update(_remaining_index(table, snapshot))
     return RootFiles((), changelog, metadata, delta)
 
 
-def _index_left(table: TableHandle, snapshot: Snapshot) -> dict[str, int | None]:
+def _remaining_index(table: TableHandle, snapshot: Snapshot) -> dict[str, int | None]:
     paths = table.paths
     found: list[str] = [] if snapshot.statistics is None else [paths.statistics(snapshot.statistics)]
     if snapshot.index_manifest is not None:

@@ -1,4 +1,4 @@
-"""Default values on read: where a column holds null, a read gives what `fields.<column>.default-value` says.
+"""Default values on read: where a column is null, a read returns the value of `fields.<column>.default-value`.
 
 Files keep the null: the option may change later, and merging looks at what was written.
 
@@ -28,7 +28,7 @@ def default_scalars(schema: TableSchema) -> dict[str, pa.Scalar]:
 
 
 def fill_nulls(rows: pa.RecordBatch, defaults: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
-    """The rows with defaults in place of nulls."""
+    """The rows with defaults instead of nulls."""
     for i, name in enumerate(rows.schema.names):
         if name in defaults and rows.column(i).null_count:
             rows = rows.set_column(i, rows.schema.field(i), pc.fill_null(rows.column(i), defaults[name]))

@@ -3,7 +3,7 @@
 Commits whose snapshots have expired are read by their changelogs, where these are kept.
 
 1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows.
-2. `changelog`: the changelog files, which hold each change with its kind. Those of several snapshots are merged as
+2. `changelog`: the changelog files, which contain each change with its kind. Those of several snapshots are merged as
    Java does, by the merge engine, one record of a key from each sorted run at a time (`merge/rounds`): so aggregates
    count twice what two changelogs have. Read one snapshot after another for the changes themselves.
 3. Difference of two states: only files that one of them lacks are read, as the Java library does. So a delete that
@@ -128,7 +128,7 @@ def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int], 
     """The split with its runs in the order that decides between records of equal sequence.
 
     Changelogs have them by nature. Deltas have them where an overwrite, or a compaction that dropped the newest
-    deletes, let sequence numbers begin again.
+    deletes, restart sequence numbers.
     """
     options, order = table.options, key_order(table.schema.key_type)
     found = []

@@ -1,4 +1,4 @@
-"""A read from request to rows: plan what is asked for, then stream it in this process."""
+"""A read from request to rows: plan the request, then stream its rows in this process."""
 
 from __future__ import annotations
 

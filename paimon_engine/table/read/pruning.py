@@ -1,6 +1,6 @@
-"""What a filter leaves out before files are looked at: manifests, partitions and buckets.
+"""What a filter excludes before files are considered: manifests, partitions and buckets.
 
-1. Manifests, by the range of partitions that their entries lie in: they are not even read.
+1. Manifests, by the range of partitions of their entries: they are not even read.
 2. Partitions, exactly, by their values.
 3. Buckets, where `=`, IN or OR fix all columns that choose the bucket; each entry says how many buckets its
    partition had.
@@ -151,7 +151,7 @@ def _keys_unchanged(table: TableHandle, schema_id: int) -> bool:
 
 
 def _fixed_values(schema: TableSchema, conjuncts: Sequence[Predicate]) -> Mapping[str, list[pa.Scalar]]:
-    """Values that a column must have one of, for the columns of which a conjunct says so."""
+    """For columns that a conjunct restricts to some values: these values, by column."""
     arrow_schema = to_arrow_schema(schema.row_type)
     found: dict[str, list[pa.Scalar]] = {}
     for part in conjuncts:

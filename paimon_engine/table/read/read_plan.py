@@ -114,6 +114,6 @@ def _missing_partitions(
 
 
 def _has_stale_levels(table: TableHandle) -> bool:
-    """Whether levels hold several versions of a key; with vectors and first-row each key is valid in one place."""
+    """Whether levels hold several versions of a key; with vectors and first-row each key is valid in one file only."""
     options = table.options
     return options.has_primary_key and not options.deletion_vectors_enabled and options.merge_engine != "first-row"

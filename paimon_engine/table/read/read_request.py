@@ -1,4 +1,4 @@
-"""What a read asks for, and where that leads: to one state of a branch, or to the changes between two.
+"""The request of a read, and its resolution: to one state of a branch, or to the changes between two.
 
 A way to choose comes as an argument, as an option of the read, or as an option of the table, in this order; there
 must be one at most. Options of a read that the engine does not honour are refused.
@@ -85,7 +85,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 """How a reader of Java, Flink or Spark spends memory and threads, or cuts its work: the rows are the same."""
 HONOURED: Final = frozenset({*_WAYS, _SCAN_MODE, _CHANGE_MODE, _TAGS_AS_SNAPSHOTS, "branch", *_SPLITTING})
-"""Options that a read may bring."""
+"""Options that a read may pass."""
 
 _FALLBACK: Final = "scan.fallback-branch"
 _WATERMARK_PREFIX: Final = "watermark-"
@@ -93,7 +93,7 @@ _WATERMARK_PREFIX: Final = "watermark-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest(Spec):
-    """A read as it is asked for: `where` is a SQL condition or a predicate, `incremental` two snapshot ids or tags."""
+    """A read as requested: `where` is a SQL condition or a predicate, `incremental` two snapshot ids or tags."""
 
     spec_name: ClassVar[str] = "read"
 
@@ -171,7 +171,7 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
 def check_newest_schema(table: TableHandle, snapshot: Snapshot | None) -> None:
     """Raises NotFoundError if the schema of a snapshot is newer than the table's and its file is missing.
 
-    Else the table would be taken for what it was before its last change. Where the file is there, somebody has
+    Otherwise the table would be read with an older schema. If the file exists, somebody has
     changed the table since it was opened.
     """
     if snapshot is not None and snapshot.schema_id > table.schema.id and table.schema_service is None:
@@ -183,7 +183,7 @@ def locate_fallback(table: TableHandle, request: ReadRequest, found: Scope) -> t
 
     None without `scan.fallback-branch`. Snapshot ids are those of the table; the branch is read as of their time.
 
-    Raises: InvalidArgumentError if the branch holds other columns or keys; UnsupportedError for changes; NotFoundError.
+    Raises: InvalidArgumentError if the branch has other columns or keys; UnsupportedError for changes; NotFoundError.
     """
     name = table.options.raw.get(_FALLBACK, "").strip()
     if not name or name == table.paths.branch:
@@ -247,7 +247,7 @@ def _check_options(options: Mapping[str, str]) -> None:
 def _branch(asked: str | None, options: Mapping[str, str]) -> str | None:
     given = options.get("branch")
     if asked is not None and given is not None and asked != given:
-        raise InvalidArgumentError(f"branch {asked!r} is asked for, and {given!r} by option; ask for one")
+        raise InvalidArgumentError(f"branch {asked!r} is given as an argument, and {given!r} as an option; give one")
     return asked or given
 
 
@@ -258,13 +258,13 @@ def _way(
     asked = _asked(request)
     given: dict[str, str | _Bounds] = {**asked, **{key: options[key] for key in _WAYS if key in options}}
     if len(given) < len(asked) + sum(key in options for key in _WAYS):
-        raise InvalidArgumentError(f"{_words(asked)} is asked for twice, by an argument and by an option")
+        raise InvalidArgumentError(f"{_words(asked)} is given twice, as an argument and as an option")
     modes = options
     if not given and _SCAN_MODE not in options:
         modes = handle.options.raw
         given = {key: modes[key] for key in _WAYS if key in modes}
     if len(given) > 1:
-        raise InvalidArgumentError(f"ask for one of {_words(given)}, not for several")
+        raise InvalidArgumentError(f"give one of {_words(given)}, not several")
     mode = modes.get(_SCAN_MODE, "default").lower()
     if mode not in _WAYS_OF_MODE:
         raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}'; choose one of {', '.join(_WAYS_OF_MODE)}")

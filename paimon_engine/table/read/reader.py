@@ -71,7 +71,7 @@ def read_schema(table: TableHandle, columns: Sequence[str] | None, *, with_row_k
 
 
 def check_rows(table: TableHandle, rows: RowSelection) -> pa.Schema:
-    """Schema of what the read gives, after a look at columns, filter and defaults.
+    """Schema of the read's result; checks columns, filter and defaults.
 
     Raises: InvalidArgumentError, UnsupportedError.
     """
@@ -110,8 +110,8 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
         location = bucket_location(table, split.partition, split.bucket)
         for section in split.sections:
             skipping = skipping_conjuncts(table, section, conjuncts)
-            spared = None if len(section) > 1 or split.has_equal_sequences else unmerged
-            files = _Files(narrow, location, needed, vectors, skipping, spared)
+            omittable = None if len(section) > 1 or split.has_equal_sequences else unmerged
+            files = _Files(narrow, location, needed, vectors, skipping, omittable)
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
 
@@ -147,23 +147,23 @@ def _kind_texts(rows: pa.RecordBatch) -> pa.Array:
 
 
 def needed_columns(table: TableHandle, rows: RowSelection) -> list[str]:
-    """Columns to decode, in table order: asked for, filtered on, and what the merge looks at."""
+    """Columns to decode, in table order: requested, used in the filter, and used by the merge."""
     names = table.schema.row_type.names
-    asked = _asked_columns(table, rows)
+    asked = _requested_columns(table, rows)
     return list(merge_columns(table.schema, [name for name in names if name in asked]))
 
 
-def _asked_columns(table: TableHandle, rows: RowSelection) -> set[str]:
+def _requested_columns(table: TableHandle, rows: RowSelection) -> set[str]:
     names = table.schema.row_type.names
     asked = {*(names if rows.columns is None else (path_of(table.schema.row_type, name)[0] for name in rows.columns))}
     return asked | (root_columns(rows.where, names) if rows.where is not None else set())
 
 
 def _columns_of_merges(table: TableHandle, rows: RowSelection, needed: Sequence[str]) -> frozenset[str] | None:
-    """What only merges look at, beside system columns; None where the read gives what those say."""
+    """Columns that only merges use, in addition to system columns; None if the read returns system columns' values."""
     if rows.with_row_kinds or rows.keeps_retracts:
         return None
-    return frozenset(needed) - _asked_columns(table, rows)
+    return frozenset(needed) - _requested_columns(table, rows)
 
 
 def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
@@ -176,7 +176,7 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
 def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence[Predicate]) -> list[Predicate]:
     """The conjuncts by which parts of the section's files may be left out.
 
-    Where files overlap these look at keys only: what is left out for another column could be a key's newest version.
+    If files overlap they use keys only: a row excluded by another column could be a key's newest version.
     """
     if len(section) == 1:
         return list(conjuncts)
@@ -192,7 +192,7 @@ class _Files:
     columns: Sequence[str]
     vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
-    spared: Collection[str] | None = None
+    omittable: Collection[str] | None = None
     keys: RangeReader | None = None
     limit: BatchLimit = BATCH_LIMIT
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
@@ -212,7 +212,7 @@ class _Files:
             with_system_columns=with_system_columns,
             mask=RowMask(deleted, selected),
             where=self.where,
-            scan=ScanOptions(self.limit, self.dictionary_columns, self.row_groups.get(file.name), self.spared),
+            scan=ScanOptions(self.limit, self.dictionary_columns, self.row_groups.get(file.name), self.omittable),
         )
 
     def run_rows(
@@ -223,7 +223,7 @@ class _Files:
                 continue
             found = self.rows(file, with_system_columns=True)
             for rows in found if self.keys is None else self.keys.cut(found):
-                # Records from before the option was set may still hold retracts, which no merge may see.
+                # Records from before the option was set may still contain retracts, which no merge may see.
                 kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
                 kept = kept if self.keep is None else self.keep(kept)
                 if kept.num_rows:
@@ -266,7 +266,7 @@ def merge_section(
 def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
     """As `merge_section`. With `equal_sequences` the order of the runs decides between records of equal sequence.
 
-    A run may then hold a key several times, and as many rows of the key come out.
+    A run may then contain a key several times, and as many rows of the key are returned.
     """
     table = files.table
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
@@ -285,12 +285,12 @@ def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterat
         ranges = [_sequence_range(run) for run in oldest_first]
         order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
     merge = merge_function(table.schema)
-    # Unlike a loop, this holds no window while the next one is read.
+    # Unlike a loop, this keeps no window in memory while the next one is read.
     yield from map(merge, merge_runs(runs, table.schema.key_type, order))
 
 
 def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
-    """Rows of runs that hold a key several times; the order of the runs decides between equal sequence numbers."""
+    """Rows of runs that contain a key several times; the order of the runs decides between equal sequence numbers."""
     schema, options = files.table.schema, files.table.options
     runs = [files.run_rows(run, alone=True, with_levels=True) for run in section]
     merge = merge_function(schema, lone=True)
@@ -305,7 +305,7 @@ def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
 
 
 def _newest_of_levels(files: _Files, section: Sequence[Sequence[DataFile]]) -> list[Iterator[pa.RecordBatch]]:
-    """The runs, those above level 0 joined to one: the newest record of a key in it holds all older ones already."""
+    """The runs, those above level 0 joined to one: the newest record of a key in it already includes all older ones."""
     upper = [[file for file in run if file.level > 0] for run in section]
     lowest = [[file for file in run if file.level == 0] for run in section]
     joined, apart = ([files.run_rows(run) for run in runs] for runs in (upper, lowest))

@@ -40,7 +40,7 @@ class Split:
     A section of one run with one file needs no merge. Append tables, and tables with deletion vectors, have a section
     per file. `vectors` has the location of the deletion vector of each file that has one, by name of the file.
     Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
-    also hold a key several times.
+    also contain a key several times.
     """
 
     partition: bytes
@@ -68,7 +68,7 @@ class FileChoice:
 
 
 def _created_ms(file: DataFile) -> int:
-    """Epoch milliseconds; files hold the local time of their writer, which is taken for ours."""
+    """Epoch milliseconds; files store the local time of their writer, which is assumed to be ours."""
     if file.creation_time_ms is None:
         return 0
     local = datetime(1970, 1, 1) + timedelta(milliseconds=file.creation_time_ms)  # noqa: DTZ001 - made local below
@@ -119,8 +119,8 @@ def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predic
 def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
     """Whether readers get to see the file.
 
-    Postponed rows wait for their bucket, first-row knows which rows stay only when they leave level 0, and deletion
-    vectors know nothing of level 0 yet.
+    Postponed rows wait for their bucket, first-row decides which rows stay only when they leave level 0, and deletion
+    vectors do not cover level 0 yet.
     """
     if entry.bucket == POSTPONED_BUCKET:
         return False
@@ -210,7 +210,7 @@ def _key_sections(
 def _single_sections(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[Section]:
-    """Files that can match, in the order of their rows, each a section of its own."""
+    """Files that can match, in the order of their rows, each as a separate section."""
     parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
     asked = index_filter(table, conjuncts)
     files = [entry.file for entry in entries if _may_match(table, entry.file, parts, asked)]
@@ -224,7 +224,7 @@ def _age(file: DataFile) -> tuple[int, int, str]:
 def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], asked: Predicate | None) -> bool:
     """Whether the ranges of the file's columns, and its index in the manifest, leave room for a row that matches.
 
-    `parts` have internal values, `asked` is what the index may answer.
+    `parts` have internal values, `asked` is the filter for the index.
     """
     ranges = value_ranges(table, file) if parts else {}
     if not counts_nan(file):
@@ -240,7 +240,7 @@ def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], a
 def value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
     """Known ranges of the table's columns in a file; none of columns whose values may be in another order today.
 
-    There is one of a partition column only where the file is known to hold values of it.
+    There is one of a partition column only if the file is known to store values of it.
     """
     if not file.value_stats.null_counts:
         return {}

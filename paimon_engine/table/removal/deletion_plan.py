@@ -387,7 +387,7 @@ def _dispose(
         if quarantine is None:
             gone, problems = delete_files(table, paths, how, executor)
         else:
-            # A restore forgets the record first, and so does who empties the quarantine.
+            # A restore deletes the record first, and so does emptying the quarantine.
             moves = quarantine.quarantine_moves(table, paths, only_while=record_path(table, quarantine.name))
             moves, problems = move_files(table, moves, how, executor)
             gone = [move.source for move in moves]

@@ -15,7 +15,7 @@ Source: `ExpireSnapshotsImpl`, `SnapshotDeletion`, `ExpireChangelogImpl`, `Chang
 rules decide which of the files that both a snapshot and a changelog need goes with which of them: a data file goes with
 the changelog of the commit that removed it.
 
-Many snapshots expire in rounds. Each round is a complete expiry of its own, with bounded memory. Snapshots that expire
+Many snapshots expire in rounds. Each round is a complete expiry with bounded memory. Snapshots that expire
 in a later round of the same run are not checked for the files that they need: checking all of them in every round
 would take time with the square of their number. It is enough to check the first snapshot that stays after the round:
 a file that is not live there can become live in a later one only through an OVERWRITE commit, and those are checked
@@ -81,7 +81,7 @@ def line_of(table: TableHandle, roots: Roots) -> Line:
 
 
 def observed_again(table: TableHandle, line: Line) -> Line:
-    """The branch as it is now; roots of `line` that no listing shows any more are looked for by their names."""
+    """The branch as it is now; roots of `line` that no listing shows any more are looked up by their names."""
     return line_of(table, all_roots(table, [root.identity for root in line.roots]))
 
 
@@ -380,7 +380,7 @@ def expiry_round(
     what: str,
     dry_run: bool,
 ) -> ExpiryRound:
-    """One expiry, whole in itself; nothing where the plan knows that a later run may know more."""
+    """One complete expiry; nothing is deleted if the plan has a doubt that a later run may resolve."""
     if plan.unknown:
         expiration, plan = ExpirationPlan(), replace(plan, data={}, metadata={})
     done = Deletion(plan.files, plan.stopped)
@@ -397,9 +397,9 @@ def run_rounds(
     should_continue: Callable[[Sequence[R]], bool],
     dry_run: bool,
 ) -> tuple[list[R], tuple[str, ...]]:
-    """Rounds, one at least, while `should_continue`; and what ended them early.
+    """Rounds, one at least, while `should_continue`; and the error that ended them early.
 
-    Before each later round the branch is observed again. A dry run works out what it would be.
+    Before each later round the branch is observed again. A dry run computes it.
 
     Raises: what the first round raises.
     """

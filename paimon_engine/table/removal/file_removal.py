@@ -87,7 +87,7 @@ def move_files(
     """
     done: list[Move] = []
     problems: list[str] = []
-    # Each file is copied by a request of its own, so several workers help even with a few files.
+    # Each file is copied by a separate request, so several workers help even with a few files.
     for share, outcome in _outcomes(table, _move_share, moves, how, executor, at_least=1):
         if isinstance(outcome, Failed):
             problems.append(f"{len(share.items)} files are left: {outcome.message}")

@@ -417,7 +417,7 @@ def choose_snapshot(
     Raises: InvalidArgumentError if asked in two ways, NotFoundError.
     """
     if sum(way is not None for way in (snapshot, tag, timestamp_ms)) > 1:
-        raise InvalidArgumentError("ask for one of snapshot, tag and timestamp, not for several")
+        raise InvalidArgumentError("give one of snapshot, tag and timestamp, not several")
     if snapshot is not None:
         return read_snapshot(table, snapshot)
     if tag is not None:

@@ -5,8 +5,8 @@
 3. Then come new buckets, the lowest unused numbers.
 4. At `dynamic-bucket.max-buckets` the rest is spread evenly over the buckets that there are.
 
-Several assigners may work on one partition beside each other: each adds keys only to buckets that it owns, those whose
-number leaves its own number when divided by the number of assigners.
+Several assigners may work on one partition concurrently: each adds keys only to buckets that it owns, those whose
+number modulo the number of assigners is its own number.
 
 Source: `HashBucketAssigner`, `PartitionIndex`, `cross-partition BucketAssigner` of the Java library. Difference: at
 the limit Java draws a bucket at random for each key.
@@ -45,7 +45,7 @@ class BucketRule:
 
 
 def fill_buckets(row_counts: dict[int, int], new: int, rule: BucketRule) -> Buckets:
-    """Buckets of `new` keys, in order: int32 [new]. `row_counts`, keys by bucket, is brought up to date.
+    """Buckets of `new` keys, in order: int32 [new]. `row_counts`, keys by bucket, is updated.
 
     Raises: InvalidArgumentError if a partition would need more buckets than the format allows.
     """
@@ -82,10 +82,10 @@ def fill_buckets(row_counts: dict[int, int], new: int, rule: BucketRule) -> Buck
 
 
 class HashBuckets:
-    """The hashes of one partition, each in one bucket; knows which of them are new."""
+    """The hashes of one partition, each in one bucket, and which of them are new."""
 
     def __init__(self, known: Mapping[int, Hashes], rule: BucketRule) -> None:
-        """`known` holds the hashes of each bucket, none of them in two."""
+        """`known` has the hashes of each bucket, none of them in two."""
         self._rule = rule
         self._row_counts = {bucket: len(hashes) for bucket, hashes in known.items()}
         self._known = _sorted_pairs(*_joined(known))
@@ -135,7 +135,7 @@ def _sorted_pairs(hashes: Hashes, buckets: Buckets) -> _Pairs:
 
 
 def _look_up(pairs: _Pairs, wanted: Hashes, found: Buckets) -> None:
-    """Writes the bucket of each wanted hash that is there into `found`."""
+    """Writes the bucket of each wanted hash that exists into `found`."""
     hashes, buckets = pairs
     if len(hashes):
         indices = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)

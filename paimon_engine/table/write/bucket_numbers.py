@@ -1,4 +1,4 @@
-"""What a writer must know of the buckets that it writes to: next sequence numbers, and numbers of buckets.
+"""State of the buckets that a writer writes to: next sequence numbers, and numbers of buckets.
 
 Both come from the live files. A table may have a hundred thousand of them, and a writer of a few rows needs those of
 one partition: it looks up partitions as rows of them come, so that manifests of other partitions are not read.
@@ -17,12 +17,12 @@ from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import read_at_latest
 
 _LOOKUPS_MAX: Final = 2
-"""Lookups of single partitions. A manifest can hold many partitions and is read by each lookup, so the next one, for
-partitions that come later in the rows, is of the whole table."""
+"""Lookups of single partitions. A manifest can contain many partitions and is read by each lookup, so the next one, for
+partitions later in the rows, is of all partitions."""
 
 
 def ignores_files(table: TableHandle) -> bool:
-    """Whether rows need no sequence numbers and no buckets, so that the files that are there do not matter.
+    """Whether rows need no sequence numbers and no buckets, so the existing files do not matter.
 
     No table changes between a fixed number of buckets and none once it has a snapshot.
     """
@@ -40,7 +40,7 @@ class BucketNumbers:
         *,
         has_all: bool = False,
     ) -> None:
-        """Begins with what is known."""
+        """Starts with a known state."""
         self.next_sequence = dict(next_sequence)
         self.total_buckets = dict(total_buckets)
         self._table = table
@@ -49,7 +49,7 @@ class BucketNumbers:
         self._lookups = 0
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
-        """Takes in live files of some partitions."""
+        """Adds the live files of some partitions."""
         for entry in entries:
             bucket = (entry.partition, entry.bucket)
             self.next_sequence[bucket] = max(self.next_sequence.get(bucket, 0), entry.file.max_sequence_number + 1)
@@ -57,7 +57,7 @@ class BucketNumbers:
                 self.total_buckets[entry.partition] = entry.total_buckets
 
     def look_up(self, partitions: Collection[bytes]) -> None:
-        """Takes in the live files of these partitions in the latest snapshot, where they are not known yet.
+        """Adds the live files of these partitions in the latest snapshot, if they are not known yet.
 
         That snapshot may be newer than the one that the write began with: sequence numbers need only be higher than
         those of rows that came before.

@@ -141,7 +141,7 @@ class _KeyLocations:
 
     def note(self, keys: Keys, partition: Numbers | int, bucket: Numbers | int) -> None:
         """Sets the locations of those of the keys that are among `self.keys`; the others are ignored."""
-        # searchsorted gives the index at which a key is, or would be inserted: which of the two, the comparison tells.
+        # searchsorted gives the index at which a key is, or would be inserted: the comparison decides which of the two.
         indices = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         here = np.flatnonzero(self.keys[indices] == keys)
         self.partition[indices[here]] = partition if isinstance(partition, int) else partition[here]
@@ -176,10 +176,10 @@ class _Assigner:
             at.note(self._earlier.keys, self._earlier.partition, self._earlier.bucket)
         moves = _moves(self._table.options, key_of_row.reshape(-1), np.concatenate(incoming.numbers), at)
         buckets = _buckets(moves, at, len(self._partitions.rows), self._row_counts, self._rule)
-        self._remember(_KeyLocations(keys, moves.end, buckets.of(np.arange(len(keys)), moves.end).astype(np.int64)))
+        self._store(_KeyLocations(keys, moves.end, buckets.of(np.arange(len(keys)), moves.end).astype(np.int64)))
         yield from _written(self._table, incoming, moves, buckets)
 
-    def _remember(self, now: _KeyLocations) -> None:
+    def _store(self, now: _KeyLocations) -> None:
         before = self._earlier
         if before is None:
             self._earlier = now
@@ -195,7 +195,7 @@ def _keys(schema: TableSchema, rows: pa.RecordBatch) -> Keys:
     return normalise_keys([rows[name] for name in names], [schema.row_type.field(name).type for name in names])
 
 
-# ── what is there ───────────────────────────────────────────────────────────────────────────────
+# ── existing keys ───────────────────────────────────────────────────────────────────────────────
 
 
 def _row_counts(table: TableHandle, read: IndexRead, partitions: _Partitions) -> dict[int, dict[int, int]]:
@@ -287,7 +287,7 @@ def _buckets(
 ) -> _Buckets:
     """A bucket for every key in every partition that it is written to; in its old partition a key keeps its bucket.
 
-    `count` is the number of partitions; `row_counts` of new keys are brought up to date.
+    `count` is the number of partitions; `row_counts` of new keys are updated.
 
     Raises: InvalidArgumentError if a partition would have too many buckets.
     """

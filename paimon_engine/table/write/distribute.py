@@ -60,7 +60,7 @@ def _rows(table: TableHandle, task: DistributeTask) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class Distributed:
-    """What became of postponed rows: `snapshot_id` is None if there were none, or others were faster."""
+    """Outcome of distributing postponed rows: `snapshot_id` is None if there were none, or others were faster."""
 
     snapshot_id: int | None
     rows: int = 0

@@ -28,7 +28,7 @@ class DynamicBuckets:
     """Assigns buckets in any number of partitions, each of whose index is read when its first row comes."""
 
     def __init__(self, table: TableHandle, index: Sequence[IndexFile], rule: BucketRule) -> None:
-        """`index` holds the hash indexes that are live."""
+        """`index` has the live hash indexes."""
         self._table = table
         self._files: dict[bytes, dict[int, IndexFile]] = {}
         for (partition, bucket), file in hash_files(index).items():
@@ -59,7 +59,7 @@ class DynamicBuckets:
         return known
 
     def write_index(self) -> dict[Bucket, tuple[IndexFile, IndexFile | None]]:
-        """Writes the index of each bucket that has got new hashes: the new file, and the one whose place it takes."""
+        """Writes the index of each bucket that has got new hashes: the new file, and the one that it replaces."""
         return {
             (partition, number): (
                 self._writer.hash_index((partition, number), hashes),

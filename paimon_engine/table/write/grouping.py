@@ -1,4 +1,4 @@
-"""Which rows must come to one task: those of one bucket, or of one key where keys choose their buckets."""
+"""Which rows one task must get: those of one bucket, or of one key where keys choose their buckets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Writing the rows of a part of a source whose size is not known before: some here, the rest with those of other parts.
+"""Writing a part of a source whose number of rows is unknown: some rows here, the others with those of other parts.
 
 A bucket of which a part has many rows gets files from it at once. Of fewer rows, many parts would make many small
-files: these are handed on with their sequence numbers, to be brought together by bucket
+files: these are passed on with their sequence numbers, to be shuffled by bucket
 (`table.write.writer.write_rests`).
 """
 
@@ -21,10 +21,10 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.write.writer import BucketBuffer, TableWriter, WriteState
 
 OWN_FILE_BYTES: Final = 32 << 20
-"""Rows in memory that are worth a file of their own."""
+"""Number of rows in memory from which a separate file is written."""
 
 PART_SEQUENCES: Final = 1 << 32
-"""Sequence numbers set aside for the rows of one part; a million writes of two thousand parts have numbers enough."""
+"""Sequence numbers reserved for the rows of one part; they suffice for a million writes of two thousand parts."""
 
 
 def write_part(
@@ -36,7 +36,7 @@ def write_part(
     kind_column: str | None = None,
     own_file_bytes: int = OWN_FILE_BYTES,
 ) -> Iterator[BucketRows | tuple[CommitMessage, ...]]:
-    """Writes what fills files of its own, where rows determine their buckets; gives the rest, then the messages.
+    """Writes the rows that fill complete files, if rows determine their buckets; yields the others, then the messages.
 
     Rows of a later part are newer. After a failure, or if the messages are not read, no file is left.
 
@@ -66,7 +66,7 @@ class PartWriter(TableWriter):
             for rows in self._table_rows(batches):
                 self._count(rows)
                 for part in split_by_bucket(self._table.schema, rows):
-                    self._take_in(part)
+                    self._add_part(part)
                 if self._bytes_pending > self._limit_bytes:
                     self._flush_largest(self._large())
                 if self._bytes_pending > self._limit_bytes:
@@ -86,7 +86,7 @@ class PartWriter(TableWriter):
         if self._row_count > PART_SEQUENCES:
             raise UnsupportedError(
                 f"{self._table.paths.root}: a partition of the DataFrame has more than {PART_SEQUENCES:,} rows, "
-                "for which there are no sequence numbers; repartition it"
+                "for which the sequence numbers do not suffice; repartition it"
             )
 
     def _large(self) -> list[BucketBuffer]:

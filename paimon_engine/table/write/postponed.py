@@ -1,4 +1,4 @@
-"""Postponed rows: files of bucket −2 hold rows as they came, until compaction gives them a bucket.
+"""Postponed rows: files of bucket −2 store rows in arrival order, until compaction gives them a bucket.
 
 Files that were written together share `-u-<id>-s-<number>-w-` in their names. Their rows may update each other, so the
 order of their files counts: in files of this engine it is that of sequence numbers, in those of Java that of creation

@@ -1,4 +1,4 @@
-"""What users should know when rows are written again on purpose: whether they replace those of the first time."""
+"""The warning when rows are written again on purpose: whether they replace the earlier ones."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def _why(table: TableHandle) -> str | None:
     options = table.options
     if not table.schema.primary_keys:
         return (
-            "its rows stay beside those of this run, since the table has no primary key. To have them once, roll back "
-            "to the snapshot before it while no one else has committed, or delete them; for runs to come, overwrite "
-            "the partition, or let the job run once (in Airflow: on_clear='once', or an idempotency_key)"
+            "its rows are kept in addition to those of this run, as the table has no primary key. To keep one copy, "
+            "roll back to the snapshot before it if no other process has committed, or delete them; for runs to come, "
+            "overwrite the partition, or let the job run once (in Airflow: on_clear='once', or an idempotency_key)"
         )
     if options.merge_engine == "first-row":
-        return "keys that it brought keep their rows, since 'merge-engine' = 'first-row': corrections were passed over"
+        return "keys that it wrote keep their rows, since 'merge-engine' = 'first-row': corrections were ignored"
     aggregates = options.merge_engine == "aggregation" or options.aggregate_functions
     if aggregates:
-        return "its values are aggregated already and were aggregated once more"
+        return "its values were already aggregated and were aggregated again"
     return None

@@ -157,7 +157,7 @@ def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtyp
         valid = numbers.is_valid()
     if column.null_count or not pc.all(valid, min_count=0).as_py():
         raise InvalidArgumentError(
-            f"row kind column {name!r} must hold {', '.join(KIND_TEXTS)} (or 0 to 3) in every row"
+            f"row kind column {name!r} must be one of {', '.join(KIND_TEXTS)} (or 0 to 3) in every row"
         )
     return np.asarray(numbers).astype(np.int8)
 
@@ -190,7 +190,7 @@ def _kinds(row_kinds: Any) -> pa.Array:
 
     Raises: InvalidArgumentError.
     """
-    # Arrow goes down into lists of lists without a limit, and the process ends where the stack does.
+    # Arrow follows lists of lists without a limit, and a stack overflow would end the process.
     types = set(map(type, row_kinds)) if isinstance(row_kinds, Sequence) else set()
     try:
         if not any(issubclass(kind, list | tuple | set | Mapping | np.ndarray) for kind in types):

@@ -26,7 +26,7 @@ TASK_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """Files to write, and where their rows come in the order of all rows."""
+    """Files to write, and the position of their rows in the order of all rows."""
 
     state: WriteState
     paths: tuple[str, ...]
@@ -50,7 +50,7 @@ def read_files(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
 def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
     """The rows of the task's files, in order, as columns of the table, however the files differ.
 
-    The row kind is in front where no column holds it.
+    The row kind is the first column if no column contains it.
     """
     schema = task.state.table.load(env).schema
     rows = RowInput(schema, task.kind_column)
@@ -74,7 +74,8 @@ def plan_files(
 ) -> list[WriteTask]:
     """Tasks of about `TASK_BYTES` over the files of some paths or wildcards, in their order.
 
-    Raises: NotFoundError if no file matches; InvalidArgumentError for an unknown format, or a file of another one.
+    Raises: NotFoundError if no file matches; InvalidArgumentError for an unknown format, or a file of a different
+    format.
     """
     count = source_format(file_format).rows
     sources = _listed(source)
@@ -87,7 +88,7 @@ def plan_files(
     for info in files:
         group.append(info.path)
         group_bytes += info.size_bytes
-        # Where rows are not known before they are read, one task takes all.
+        # If the number of rows is not known before they are read, one task reads all.
         if count is None:
             continue
         with storage.open(info.path) as stream, naming_source(info.path):
@@ -158,7 +159,7 @@ def source_schema(source: str | Sequence[str], file_format: str, config: EnvConf
 def check_first_rows(
     schema: TableSchema, source: str | Sequence[str], file_format: str, kind_column: str | None, config: EnvConfig
 ) -> None:
-    """Whether the first source file fits a table of that schema: its columns, and its first rows where these tell more.
+    """Whether the first source file fits a table of that schema: its columns, and its first rows if these show more.
 
     Raises: NotFoundError if no file matches; InvalidArgumentError naming the file and the column that does not fit.
     """

@@ -84,7 +84,7 @@ def _json(stream: BinaryIO, _: str, types: Types) -> Iterator[pa.RecordBatch]:
     if not stream.read(1):
         return iter(())  # Arrow takes an empty file for an error
     stream.seek(0)
-    # What Arrow's reader does not make of texts by itself, the cast to the table's columns does.
+    # Texts that Arrow's reader does not convert are converted by the cast to the table's columns.
     schema = pa.schema([(name, pa.string() if pa.types.is_temporal(kind) else kind) for name, kind in types.items()])
     found = pjson.open_json(
         stream,
@@ -126,7 +126,7 @@ def _avro(stream: BinaryIO, path: str, _: Types) -> Iterator[pa.RecordBatch]:
 def _avro_schema(stream: BinaryIO, _: str) -> pa.Schema:
     written: Any = fastavro.reader(stream).writer_schema
     if not isinstance(written, dict) or written.get("type") != "record":
-        raise ValueError("the file does not hold records")
+        raise ValueError("the file does not contain records")
     return pa.schema([_avro_field(item) for item in written["fields"]])
 
 

@@ -5,9 +5,9 @@
 3. When all buckets together exceed the write buffer, the largest are flushed. On primary-key tables a flush sorts by
    key, leaves one row per key and makes level-0 files; on append tables it adds to the bucket's open file.
 
-A driver makes the `WriteState` once; any number of tasks may write from it beside each other if each is given its own
+A driver makes the `WriteState` once; any number of tasks may write from it concurrently if each gets a separate
 range of sequence numbers (`sequence_offset`). Where it is not known before how many rows each will get, a task writes
-only what is worth files of its own (`table.write.part_writer`) and passes on the rest, to be grouped by bucket.
+only rows that fill files (`table.write.part_writer`) and passes on the others, to be grouped by bucket.
 
 Source: `MergeTreeWriter`, `AppendOnlyWriter`, `AbstractFileStoreWrite` of the Java library.
 """
@@ -62,9 +62,9 @@ _KEPT_SHARE: Final = 0.5
 
 @dataclass(frozen=True)
 class WriteState:
-    """What writers must know of the table before they start, as plain values.
+    """State of the table that writers need before they start, as plain values.
 
-    `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
+    `next_sequence` has the next sequence number of each (partition, bucket) that has files, `total_buckets` the
     number of buckets of each partition that has files; both of all partitions if the state `has_all`, else a writer
     looks up those that it meets. `sequence_offset` is added to every sequence number.
     `keeps_changelog` is false where rows replace others: readers of changes would not see what that did.
@@ -113,7 +113,7 @@ def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool, by
         next_sequence,
         total_buckets,
         keeps_changelog=table.options.changelog_producer == "input" and not replacing,
-        # An overwrite of all rows need not know where their keys are.
+        # An overwrite of all rows does not need the partitions of their keys.
         read=IndexRead(snapshot, index, all_keys=mode is BucketMode.CROSS_PARTITION and not replacing),
         write_id=table.env.new_id(),
         has_all=has_all or snapshot is None,
@@ -156,9 +156,9 @@ def write_rests(table: TableHandle, state: WriteState, rests: Iterable[pa.Record
 def rewrite_uncommitted(
     table: TableHandle, state: WriteState, messages: Sequence[CommitMessage]
 ) -> list[CommitMessage]:
-    """Writes the rows of files that are not committed once more, by another state. The files stay.
+    """Writes the rows of uncommitted files again, with another state. The files are kept.
 
-    Rows of a key keep their order, as they lie in one bucket. What was merged when they were written stays merged,
+    Rows of a key keep their order, as they are in one bucket. Rows that were merged when they were written stay merged,
     unless changelog files hold every row.
     """
     return TableWriter(table, state).write_rows(_rows_of(table, messages))
@@ -224,11 +224,11 @@ class TableWriter:
 
     def _add(self, parts: Iterable[BucketRows]) -> None:
         for part in parts:
-            self._take_in(part)
+            self._add_part(part)
             if self._bytes_pending > self._limit_bytes:
                 self._flush_largest(self._buckets.values())
 
-    def _take_in(self, part: BucketRows) -> None:
+    def _add_part(self, part: BucketRows) -> None:
         bucket = self._bucket(part)
         before = bucket.bytes_pending
         bucket.add(part.rows)
@@ -370,9 +370,9 @@ class BucketBuffer(ABC):
 
 
 class _KeyedBucket(BucketBuffer):
-    """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key.
+    """A bucket of a primary-key table: every flush makes new files, sorted, one row per key.
 
-    With `keeps_changelog`, files of another kind hold every row as it came, sorted in the same way.
+    With `keeps_changelog`, separate files contain every written row, sorted in the same way.
     """
 
     def __init__(
@@ -407,7 +407,7 @@ class _KeyedBucket(BucketBuffer):
         window = sort_window(rows, keys, self._order)
         merged = self._merge(window)
         check_storable(self._table.schema, merged)
-        # What is merged is a copy: the rows themselves are held no longer than they are needed.
+        # What is merged is a copy: the rows themselves are released as soon as possible.
         every = window if self._keeps_changelog else None
         del rows, window, keys
         self._files += self._written(merged, self._writer())

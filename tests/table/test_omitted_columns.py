@@ -21,7 +21,7 @@ from tests.support.pypaimon import PyPaimon
 from tests.table.conftest import MakeTable, Subject
 
 COLUMNS = {"k": pa.int64(), "v": pa.string(), "w": pa.int32()}
-SPARED = ScanOptions(spared=frozenset({"k"}))
+OMIT = ScanOptions(omittable=frozenset({"k"}))
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def subject(make_table: MakeTable) -> Subject:
     return table.write({"k": [1, 5, 9], "v": ["a", "b", "c"], "w": [1, 2, 3]})
 
 
-def _decoded(subject: Subject, file: DataFile, scan: ScanOptions = SPARED, columns: Sequence[str] = ("k", "v")) -> Any:
+def _decoded(subject: Subject, file: DataFile, scan: ScanOptions = OMIT, columns: Sequence[str] = ("k", "v")) -> Any:
     place = bucket_location(subject.handle, EMPTY_ROW, 0)
     [rows] = read_data_file(subject.handle, place, file, columns, with_system_columns=True, scan=scan)
     return rows
@@ -42,7 +42,7 @@ ALL = ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "v"]
 def test_inserts_are_read_without_what_only_merges_look_at(subject: Subject) -> None:
     assert _decoded(subject, subject.files[0]).schema.names == ["v"]
     assert _decoded(subject, subject.files[0], ScanOptions()).schema.names == ALL
-    assert _decoded(subject, subject.files[0], ScanOptions(spared=())).schema.names == ["k", "v"]
+    assert _decoded(subject, subject.files[0], ScanOptions(omittable=())).schema.names == ["k", "v"]
     assert _decoded(subject, subject.files[0])["v"].to_pylist() == ["a", "b", "c"]
 
 
@@ -103,7 +103,7 @@ def test_one_row_group_of_several_with_a_delete(subject: Subject) -> None:
     file = _rewritten(subject, lambda rows: rows.set_column(2, "_VALUE_KIND", kinds), row_group_size=2)
 
     place = bucket_location(subject.handle, EMPTY_ROW, 0)
-    rows = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, scan=SPARED)
+    rows = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, scan=OMIT)
     assert [batch.schema.names for batch in rows] == [ALL]
 
 
