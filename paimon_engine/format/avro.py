@@ -28,7 +28,7 @@ _AVRO_MAGIC = b"Obj\x01"
 def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
     """Records of a metadata file, in order; `path` serves messages.
 
-    Raises: CorruptTableError if the bytes are no such file.
+    Raises: CorruptTableError if the bytes are not a valid file.
     """
     try:
         if data.startswith(_AVRO_MAGIC):
@@ -51,16 +51,16 @@ def _avro_records(data: bytes) -> list[dict[str, Any]]:
 
 
 def check_block(block: Any) -> None:
-    """Raises ValueError if the block says that it has more records than bytes: no loop should believe that."""
+    """Raises ValueError if the block claims more records than it has bytes: the loop over them would not end."""
     size_bytes = block.bytes_.getbuffer().nbytes
     if not 0 <= block.num_records <= size_bytes:
-        raise ValueError(f"a block of {size_bytes} bytes says that it holds {block.num_records} records")
+        raise ValueError(f"a block of {size_bytes} bytes claims to contain {block.num_records} records")
 
 
 def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
     """Fields of the records of a metadata file, as Avro has them; ORC and Parquet have the names, without types.
 
-    Raises: CorruptTableError if the bytes are no such file.
+    Raises: CorruptTableError if the bytes are not a valid file.
     """
     try:
         if data.startswith(_AVRO_MAGIC):
@@ -110,12 +110,12 @@ def write_records(
 
 
 def read_notes(data: bytes) -> dict[str, str]:
-    """What the header of a metadata file says beside its schema and codec; nothing where it is not an Avro file."""
+    """The header of a metadata file without schema and codec; empty if it is not an Avro file."""
     if not data.startswith(_AVRO_MAGIC):
         return {}
     try:
         found = fastavro.reader(io.BytesIO(data)).metadata
-    except Exception:  # noqa: BLE001 - whatever a decoder raises for a file that is not whole
+    except Exception:  # noqa: BLE001 - all that a decoder raises for an incomplete file
         return {}
     return {key: text for key, text in found.items() if isinstance(text, str) and not key.startswith("avro.")}
 

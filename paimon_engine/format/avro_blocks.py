@@ -26,10 +26,10 @@ else:
 BLOCK_BYTES_MAX: Final = 64 << 20
 """Of a block unpacked. Writers begin a new one after some 64 KiB, and one record hardly has a megabyte."""
 FILE_BYTES_MAX: Final = 1 << 30
-"""Of a metadata file unpacked; manifests have some 8 MiB unless a table asks for more."""
+"""Of a metadata file unpacked; manifests have some 8 MiB unless a table's options set more."""
 
 _XZ_MEMORY_MAX: Final = 128 << 20
-"""For a window that a block asks for; the largest of the usual ones takes 65 MiB to read."""
+"""For the window of a compressed block; the largest of the usual ones takes 65 MiB to read."""
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -41,7 +41,7 @@ _SIZES: Final[Mapping[str, int]] = {"null": 0, "float": 4, "double": 8}
 class Container(NamedTuple):
     """An Avro container taken apart: the text of its schema, its header, and blocks without compression.
 
-    A block is its number of records, as it says itself, and its bytes.
+    A block is the number of records that it claims, and its bytes.
     """
 
     schema: bytes
@@ -144,7 +144,7 @@ def _items(source: io.BytesIO) -> Iterator[None]:
             count = -count
             _long(source)
         if count > len(source.getbuffer()):
-            raise ValueError(f"its header says that it has {count} entries")
+            raise ValueError(f"its header claims {count} entries")
         for _ in range(count):
             yield
 

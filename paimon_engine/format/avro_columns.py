@@ -1,11 +1,11 @@
-"""Many Avro records of one schema as columns of numbers and of places in their bytes, without an object per record.
+"""Many Avro records of one schema as columns of numbers and of offsets in their bytes, without an object per record.
 
 Blocks of Avro containers can be decoded apart from each other, so all of them are decoded side by side: one step of
 NumPy reads one field of one record in every block. For manifests of 100,000 files that took a ninth of the time of a
 decoder that makes dictionaries (measured).
 
 This reads what writers usually write. Whatever is unusual raises `NotPlain`, and is left to the decoder that looks at
-records one by one and knows what to say of them: nothing is refused here, and nothing damaged is accepted.
+records one by one and reports what is wrong: nothing is refused here, and nothing damaged is accepted.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PADDING: Final = 16
 _LIST_SLACK: Final = 64
 """Items that a list may have beyond eight times the mean: steps are taken for the longest list of all blocks."""
 _AHEAD_MAX: Final = 1 << 21
-"""Items of all lists that are looked at in one step, which takes 16 bytes of memory for each."""
+"""Items of all lists that are decoded in one step, which takes 16 bytes of memory for each."""
 _CONTINUES: Final = np.uint64(0x8080808080808080)
 
 
-class NotPlain(Exception):  # noqa: N818 - no error: it says who shall read the bytes
+class NotPlain(Exception):  # noqa: N818 - not an error: another reader must read the bytes
     """These bytes are left to the decoder that looks at records one by one."""
 
 
@@ -94,7 +94,7 @@ class _Data:
         return (value >> 1) ^ -(value & 1), at + size
 
     def behind_bytes(self, at: Ints) -> tuple[Ints, Ints]:
-        """Where texts or bytes at these positions begin and end. Raises: NotPlain for what no block has."""
+        """Where texts or bytes at these positions begin and end. Raises: NotPlain for offsets outside of a block."""
         size, begin = self.integers(at)
         end = begin + size
         if (size < 0).any() or (end > len(self.bytes)).any():
@@ -158,7 +158,7 @@ class _Nullable:
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """A list of one block of items; where it begins is the place of their number."""
+    """A list of one block of items; its offset is that of the number of items."""
 
     names: tuple[str, ...]
     item: _Node

@@ -110,7 +110,7 @@ class _Columns:
 
 
 def _stored(leaf: pa.DataType) -> pa.DataType:
-    """Arrow type of a value as it is stored: Avro has no whole seconds."""
+    """Arrow type of a value as it is stored: Avro has no type of seconds."""
     if pa.types.is_timestamp(leaf) and leaf.unit == "s":
         return pa.timestamp("ms", leaf.tz)
     return leaf

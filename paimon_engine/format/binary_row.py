@@ -20,7 +20,7 @@ A slot holds a short value itself, or length and offset (from the row's first by
 | ARRAY; MAP and MULTISET; ROW | `list`; `list` of (key, value) pairs; `tuple` |
 
 Two internal values of one type compare with `<` as the format orders them: `str` compares by code point, which is
-the order of unsigned UTF-8 bytes. Nulls come first; `row_order` makes whole rows comparable.
+the order of unsigned UTF-8 bytes. Nulls come first; `row_order` makes complete rows comparable.
 
 Source: `BinaryRow`, `BinaryRowWriter`, `BinaryArray`, `BinaryMap` and `SerializationUtils` of the Java library.
 """
@@ -54,7 +54,7 @@ EMPTY_ROW = bytes(12)
 """The row without columns: partition of an unpartitioned table, keys of an append table, empty statistics."""
 
 INLINE_BYTES_MAX = 7
-"""Strings and bytes up to this length lie in the slot; its last byte then holds the length and a mark."""
+"""Strings and bytes up to this length are in the slot; its last byte then has the length and a mark."""
 
 COMPACT_DECIMAL_PRECISION_MAX = 18
 """DECIMALs up to this precision are an int64 in the slot; wider ones take 16 bytes of the variable part."""
@@ -102,7 +102,7 @@ def encode_row(types: Sequence[DataType], values: Sequence[Any], *, reserve_null
 def encode_row_body(types: Sequence[DataType], values: Sequence[Any], *, reserve_null: bool) -> bytes:
     """Bytes of a row without the arity: what the bucket hash is taken over, and the form of a nested row."""
     if len(types) != len(values):
-        raise InvalidArgumentError(f"a row of {len(types)} columns cannot hold {len(values)} values")
+        raise InvalidArgumentError(f"a row of {len(types)} columns cannot have {len(values)} values")
     null_bits = bytearray(null_bits_size(len(types)))
     slots = bytearray()
     variable = _Variable(start=len(null_bits) + 8 * len(types))
@@ -169,7 +169,7 @@ def _null_slot(data_type: DataType, variable: _Variable) -> bytes:
 
 
 def _slot(data_type: DataType, value: Any, variable: _Variable) -> bytes:
-    """Content of the slot, at most 8 bytes; what does not fit goes to the variable part."""
+    """Content of the slot, at most 8 bytes; longer content is in the variable part."""
     match data_type:
         case AtomicType():
             try:
@@ -396,7 +396,7 @@ def _lists(array: pa.Array, items: list[Any]) -> list[Any]:
 def to_arrow_array(values: Sequence[Any], data_type: DataType) -> pa.Array:
     """Arrow array of the type `to_arrow(data_type)` from internal values; a timestamp is cut to the type's unit.
 
-    Raises: InvalidArgumentError for a value that Arrow cannot hold, such as nanoseconds in the year 2300.
+    Raises: InvalidArgumentError for a value that Arrow cannot represent, such as nanoseconds in the year 2300.
     """
     try:
         return pa.array([_arrow_value(value, data_type) for value in values], to_arrow(data_type))

@@ -1,4 +1,4 @@
-"""Bitmaps of row numbers, by pyroaring, and which rows of a batch they hold.
+"""Bitmaps of row numbers, by pyroaring, and which rows of a batch they contain.
 
 A Roaring bitmap is cut by the upper bits of its numbers into containers of 65536 numbers. Where many of these are
 there, a container is a bit for each, which is how Arrow has booleans: a batch is filtered by the bytes as they are.
@@ -107,11 +107,11 @@ def serialize(bitmap: BitMap) -> bytes:
 def bitmap_of(rows: npt.NDArray[Any]) -> BitMap:
     """The bitmap of ascending row numbers below 2³², each once."""
     if len(rows) <= ARRAY_SIZE_MAX:
-        # From an `array` the library takes numbers as they lie, from anything else one after another: 40 ns for each.
+        # From an `array` the library copies all numbers at once, from anything else one after another: 40 ns for each.
         numbers = array("I")
         numbers.frombytes(rows.astype(np.uint32, copy=False).tobytes())
         return BitMap(numbers)
-    # The library adds numbers one after another; reading its own format it takes whole containers.
+    # The library adds numbers one after another; reading its own format it copies whole containers.
     keys = np.arange((int(rows[-1]) >> _CONTAINER_BITS) + 1)
     bounds = np.append(np.searchsorted(rows, (keys << _CONTAINER_BITS).astype(rows.dtype)), len(rows))
     counts = np.diff(bounds)

@@ -178,7 +178,7 @@ def _null_words(nulls: Sequence[Array | None]) -> list[Word]:
 
 def _atomic(data_type: DataType) -> AtomicType:
     if not isinstance(data_type, AtomicType):
-        raise UnsupportedError(f"a bucket key cannot hold the nested type {data_type}")
+        raise UnsupportedError(f"a bucket key cannot have the nested type {data_type}")
     return data_type
 
 
@@ -226,7 +226,7 @@ def _values(column: pa.Array, dtype: str, width: int = 1) -> Array:
 
 
 def _not_null(values: Array, null: Array | None) -> Array:
-    """The values with zeros in place of nulls."""
+    """The values with zeros instead of nulls."""
     return values if null is None else np.where(null, values.dtype.type(0), values)
 
 
@@ -318,7 +318,7 @@ def _string_column(column: pa.Array, null: Array | None, offset: Word) -> _Hashe
 
 
 def _words_of_one_length(data: Array, length: int) -> tuple[Word, ...]:
-    """The variable parts of strings of `length` bytes each, at least 4, that lie one after another."""
+    """The variable parts of strings of `length` bytes each, at least 4, that follow one another."""
     words: list[Word] = [np.ndarray(len(data) // length, "<u4", data, at, (length,)) for at in range(0, length - 3, 4)]
     if length % 4:
         words.append(np.ndarray(len(data) // length, "<u4", data, length - 4, (length,)) >> 8 * (-length % 4))
@@ -326,7 +326,7 @@ def _words_of_one_length(data: Array, length: int) -> tuple[Word, ...]:
 
 
 def _shifts(starts: Array) -> Array:
-    """Bits by which eight bytes that begin at byte `starts` lie off the full words."""
+    """Bits by which eight bytes that begin at byte `starts` are after the full words."""
     return ((starts & 7) << 3).astype(np.uint64)
 
 

@@ -1,6 +1,6 @@
 """Names of codecs in table options, per file format, and what the libraries that write these formats call them.
 
-`zstd`, `snappy` and `none` are there in each. XZ is not among those of Avro: its libraries know it, and files with it
+each supports `zstd`, `snappy` and `none`. XZ is not among those of Avro: its libraries know it, and files with it
 are read, but Java Paimon comes without it, so that no such file is written.
 """
 

@@ -37,7 +37,7 @@ FRAME_BYTES: Final = 8
 """Length before the data, checksum after it."""
 
 POSITION_MAX_32: Final = (1 << 31) - 1
-"""Java counts rows of a file in an int, so that 32-bit vectors hold no more."""
+"""Java counts rows of a file in an int, so 32-bit vectors cannot have more."""
 
 _MAGIC_32: Final = struct.pack(">i", 1581511376)
 _MAGIC_64: Final = struct.pack("<i", 1681511377)
@@ -87,7 +87,7 @@ def _bitmap_32(data: memoryview) -> dict[int, _Part]:
 def _bitmaps_64(data: memoryview) -> dict[int, _Part]:
     (count,) = struct.unpack_from("<q", data)
     if count < 0:
-        raise ValueError(f"it says that it has {count} bitmaps")
+        raise ValueError(f"it claims {count} bitmaps")
     found: dict[int, _Part] = {}
     position, before = 8, -1
     for _ in range(count):
@@ -112,7 +112,7 @@ def _bitmap(data: memoryview, begin: int) -> tuple[_Part, int]:
 
 
 def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, RowBitmap]:
-    """Deleted rows by data file, of a whole index file and the ranges that the index manifest gives.
+    """Deleted rows by data file, of a complete index file and the ranges that the index manifest gives.
 
     Raises: CorruptTableError naming file and offset, also where the ranges leave bytes of the file unexplained.
     """
@@ -141,7 +141,7 @@ def encode_index_file(
 
     Every release reads 32-bit vectors; 64-bit ones need 1.2.
 
-    Raises: InvalidArgumentError for rows that such vectors cannot hold.
+    Raises: InvalidArgumentError for rows that such vectors cannot contain.
     """
     file = bytearray([VERSION])
     ranges = {}
@@ -154,7 +154,7 @@ def encode_index_file(
 
 def _encoded_32(name: str, rows: RowBitmap) -> bytes:
     if rows.last > POSITION_MAX_32:
-        what = f"32-bit deletion vectors hold rows up to {POSITION_MAX_32}, not {rows.last}"
+        what = f"32-bit deletion vectors contain rows up to {POSITION_MAX_32}, not {rows.last}"
         raise InvalidArgumentError(f"data file {name}: {what}")
     return serialize(rows.bitmaps.get(0, BitMap()))
 

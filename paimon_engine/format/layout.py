@@ -34,7 +34,7 @@ BATCH_LIMIT: Final = BatchLimit()
 
 
 ROW_GROUP_BYTES_MAX: Final = 64 << 20
-"""Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
+"""Arrow bytes per row group: bounds a writer's memory, and lets readers skip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def replace_leaves(
 
 
 def leaves_of(data_type: pa.DataType) -> Iterator[pa.DataType]:
-    """The types that are not nested in a type, in order; a type without parts is its own."""
+    """The types without parts within a type, in order; for a type without parts, the type itself."""
     if not pa.types.is_nested(data_type):
         yield data_type
         return
@@ -116,7 +116,7 @@ def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
     if not {field.name for field in fields} <= inner.keys():
         return [stored.name]
     paths = [path for field in fields for path in _paths(field, inner[field.name])]
-    # A field may have fewer fields of its own than in the file, however many there are beside it.
+    # A nested field may have fewer fields than in the file, even if the outer ones are complete.
     return [stored.name] if paths == list(inner) else [f"{stored.name}.{path}" for path in paths]
 
 
@@ -132,7 +132,7 @@ def dictionary_decoded(rows: pa.RecordBatch, names: Iterable[str]) -> pa.RecordB
 def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:
     """The array in another type of the same shape.
 
-    Below a row that is null, a field that must not be null may hold nulls; Arrow's own cast takes offence at that.
+    Below a row that is null, a field that must not be null may have nulls; Arrow's cast refuses that.
     Raises: pyarrow.ArrowInvalid for values that do not fit, where `safe`.
     """
     if array.type == data_type:
@@ -163,7 +163,7 @@ def _has_required_field(data_type: pa.DataType) -> bool:
 
 
 def copied(array: pa.Array) -> pa.Array:
-    """The same values in buffers of their own: the parts of a slice do not begin where the slice does."""
+    """The same values in new buffers: the children of a slice do not begin where the slice does."""
     return pa.concat_arrays([array, array.slice(0, 0)])
 
 
@@ -189,7 +189,7 @@ def _part(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """The array with some value in place of each null; these are not read, as the row around them is null."""
+    """The array with some value instead of each null; these are not read, as the row around them is null."""
     if pa.types.is_struct(array.type):
         fields = [array.type.field(index) for index in range(array.type.num_fields)]
         parts = [_part(array.field(index), field) for index, field in enumerate(fields)]

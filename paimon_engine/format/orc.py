@@ -61,7 +61,7 @@ _FAR: Final = "out of range for nanosecond"
 """How Arrow says that a timestamp is before 1677 or after 2262."""
 
 _WAITING_BYTES: Final = 32 << 20
-"""How much of a file waits in memory, before the rest goes to disk."""
+"""Bytes of a file that are kept in memory; from then on it is written to a temporary file."""
 _COPY_BYTES: Final = 1 << 20
 
 
@@ -84,7 +84,7 @@ def read_matching(
     without_nan: Collection[str] = (),  # noqa: ARG001 - ORC's own ranges never include NaN
     limit: BatchLimit = BATCH_LIMIT,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `read_batches`, without stripes of which the file says that no row matches.
+    """As `read_batches`, without stripes whose statistics show that no row matches.
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
 
@@ -155,7 +155,7 @@ def _plain_values(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
 
 
 def _typed(rows: pa.RecordBatch, fields: list[pa.Field]) -> pa.RecordBatch:
-    """The rows in the types asked for. Digits of a timestamp beyond its precision are cut off, as Java does."""
+    """The rows in the requested types. Digits of a timestamp beyond its precision are cut off, as Java does."""
     arrays = [cast(rows[field.name], field.type, safe=False) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in fields]))
 
@@ -213,7 +213,7 @@ def _fitted_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
 
 
 class _Sink(io.RawIOBase):
-    """What the encoder writes to; takes, and forgets, all that comes after the writer was given up."""
+    """The encoder's sink; discards what is written after the writer was aborted."""
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink = sink
@@ -236,7 +236,7 @@ class _Sink(io.RawIOBase):
 
 
 class OrcWriter:
-    """Writes batches of one schema to one file. One with timestamps waits in a temporary file until it is whole."""
+    """Writes batches of one schema to one file. One with timestamps is written to a temporary file first."""
 
     stored_bounds = None
 
@@ -255,7 +255,7 @@ class OrcWriter:
         self._encoded = sink
         if self._waiting is not None:
             self._encoded = cast_type(BinaryIO, self._waiting)
-            # A file that fails half-way is never closed.
+            # A file whose writing fails is never closed.
             weakref.finalize(self, self._waiting.close)
         # The encoder ends its file when it is dropped, and ends the process if that fails: as when the file of a
         # writer that was given up no longer exists.
@@ -283,7 +283,7 @@ class OrcWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows.
 
-        Raises: UnsupportedError for timestamps that ORC cannot hold.
+        Raises: UnsupportedError for timestamps that ORC cannot store.
         """
         arrays = [_settled(cast(column, field.type)) for column, field in zip(batch.columns, self._schema, strict=True)]
         if self._waiting is not None:
@@ -328,7 +328,7 @@ class OrcWriter:
 
 
 def _settled(array: pa.Array) -> pa.Array:
-    """The array as Arrow's encoder takes it rightly: no parts of slices, and below a row that is null nulls only.
+    """The array in a form that Arrow's encoder writes correctly: no slices, and only nulls below a row that is null.
 
     Otherwise it gives rows the fields of their neighbours.
     """

@@ -1,7 +1,7 @@
 """Timestamps before 1677 and after 2262 in ORC files, of which Arrow cannot count the nanoseconds.
 
-Their streams are decoded here. For all the rest Arrow gets the stripe as a file of its own, with zeros instead.
-Why this is not left to a library: `orc_timestamps`.
+Their streams are decoded here. For all others Arrow gets the stripe as a separate file, with zeros instead of these
+streams. Why this is not left to a library: `orc_timestamps`.
 """
 
 from __future__ import annotations

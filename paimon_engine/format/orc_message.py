@@ -172,7 +172,7 @@ def _deflate(block: bytes) -> bytes:
 def _unsnap(chunk: bytes) -> bytes:
     size, _ = varint(chunk, 0)
     if size > _CHUNK_BYTES_MAX:
-        raise ValueError(f"a chunk says that it holds {size} bytes")
+        raise ValueError(f"a chunk claims {size} bytes")
     return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
 
 
@@ -181,7 +181,7 @@ def _unzstd(chunk: bytes) -> bytes:
 
 
 _LZ4_FRAME_HEAD: Final = bytes.fromhex("04224d18 6070 73")
-"""Of a frame without checksums, whose blocks of at most 4 MB know nothing of each other."""
+"""Of a frame without checksums, whose blocks of at most 4 MB are independent."""
 
 
 def _unlz4(chunk: bytes) -> bytes:

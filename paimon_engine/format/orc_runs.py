@@ -125,7 +125,7 @@ def _wrapped(value: int) -> np.int64:
 
 
 def _packed(data: bytes, offset: int, width: int, count: int) -> tuple[npt.NDArray[np.uint64], int]:
-    """Values of so many bits, the highest first; they end with a whole byte."""
+    """Values of so many bits, the highest first; they end at a byte boundary."""
     size = (width * count + 7) // 8
     bits = np.unpackbits(np.frombuffer(_taken(data, offset, size), np.uint8))[: width * count].reshape(count, width)
     wide = np.zeros((count, 64), np.uint8)

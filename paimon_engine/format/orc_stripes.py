@@ -1,4 +1,4 @@
-"""What an ORC file says of its stripes: how many rows each has, and in what range the values of its columns lie.
+"""The stripes of an ORC file: number of rows of each, and ranges of the values of its columns.
 
 The end of a file is `… stripe statistics | footer | postscript | length of the postscript`. The first two are protocol
 buffers in chunks of the file's codec. Statistics of columns come in the order of the type tree, a row before its parts.
@@ -41,7 +41,7 @@ from paimon_engine.format.orc_message import (
 
 @dataclass(frozen=True, slots=True)
 class StripeColumn:
-    """Range of a column in a stripe; None where unknown. A largest value of NaN says that NaN may be there."""
+    """Range of a column in a stripe; None where unknown. A largest value of NaN means that NaN may occur."""
 
     min: Any
     max: Any
@@ -57,9 +57,9 @@ class Stripe:
 
 
 def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
-    """The stripes in order; None if the file has no statistics of them, or in a codec that is not known here.
+    """The stripes in order; None if the file has no statistics of them, or in a codec that is not supported.
 
-    None too where several columns have one name: it is not known which of them is meant.
+    Also None if several columns have the same name: it is not known which is meant.
 
     Raises: an error out of `orc_message.WRONG` where the bytes are damaged.
     """

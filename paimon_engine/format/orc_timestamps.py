@@ -1,8 +1,8 @@
 """Timestamps before 1970 in ORC files: writes their streams again, as all readers of ORC take them.
 
 ORC stores a timestamp as seconds from 2015 on and nanoseconds after them. Readers take one second off where the time so
-far lies before 1970 and has more than 999,999 nanoseconds, so writers add it. Arrow's conversion gives negative
-nanoseconds instead, of which Java takes whole milliseconds only, and pypaimon-rust nothing.
+far before 1970 and has more than 999,999 nanoseconds, so writers add it. Arrow's conversion gives negative
+nanoseconds instead, of which Java uses only the milliseconds, and pypaimon-rust nothing.
 
 What would begin in the last second before 1970 looks like the first second after it. Java writes it all the
 same and reads it a second late; here whole milliseconds stay as Arrow has them, and all else is refused (`orc`).
@@ -15,7 +15,8 @@ Why no library does it (measured with pyarrow 26 and pyorc 0.12, 200,000 rows of
   reads in 0.002 s, besides making the values. It gives no streams of a stripe either, counts microseconds only, and
   reads 1969-12-31 23:59:59.5, which it wrote itself, as 1970-01-01 00:00:00.5.
 
-A stripe is `indexes | streams | footer`; the indexes hold offsets in streams, so they go, for this file only.
+A stripe is `indexes | streams | footer`; the indexes contain offsets in streams, so they are dropped, for this file
+only.
 
 Source: `TimestampTreeWriter` and `TreeReaderFactory.TimestampTreeReader` of ORC's Java library; the ORC specification,
 version 1, "Timestamp Columns".
@@ -70,7 +71,7 @@ EPOCH_S: Final = 1_420_070_400
 DATA, SECONDARY = 1, 5
 _MAGIC: Final = b"ORC"
 _BLOCK_BYTES: Final = 256 << 10
-"""How much goes into a chunk where the file does not say."""
+"""Bytes per chunk if the file does not say."""
 _INDEX_STREAMS: Final = frozenset({6, 7, 8})
 """Row indexes and bloom filters."""
 
@@ -93,12 +94,12 @@ def moments_of(timestamps: pa.Array) -> Moments:
 
 
 def needs_rewriting(moments: Moments) -> bool:
-    """Whether Arrow would write some of these timestamps in a way that not all readers know."""
+    """Whether Arrow would write some of these timestamps in a way that not all readers understand."""
     return bool(((moments.seconds < 0) & (moments.nanos != 0)).any())
 
 
 def without_form(moments: Moments) -> npt.NDArray[np.bool_]:
-    """Which timestamps ORC cannot hold: parts of a millisecond in the last second before 1970, but for its first."""
+    """Which timestamps ORC cannot store: parts of a millisecond in the last second before 1970, except its first."""
     held: npt.NDArray[np.bool_] = (
         (moments.seconds != -1) | (moments.nanos < NANOS_PER_MILLI) | (moments.nanos % NANOS_PER_MILLI == 0)
     )
@@ -106,7 +107,7 @@ def without_form(moments: Moments) -> npt.NDArray[np.bool_]:
 
 
 def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
-    """Copies a file that Arrow wrote, with the timestamps in it as all readers know them."""
+    """Copies a file that Arrow wrote, with the timestamps in the form that all readers understand."""
     file = po.ORCFile(source)
     tail = Tail.read(source, file)
     columns = list(timestamp_columns(file.schema))

@@ -175,10 +175,10 @@ def read_matching(
     dictionary_columns: Collection[str] = (),
     choose: ColumnChoice | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `read_batches`, without row groups of which the footer says that no row matches, or not in `row_groups`.
+    """As `read_batches`, without row groups whose statistics show that no row matches, or not in `row_groups`.
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
-    of those in `without_nan` the file is known to have no NaN, which footers do not say.
+    of those in `without_nan` the file is known to have no NaN, which footers do not show.
 
     Raises: CorruptTableError if the bytes are not a Parquet file.
     """
@@ -261,7 +261,7 @@ class ParquetWriter:
         self._marks_timestamps = len(units) > 1 and self._has_int96
         self._schema = _with_plain_timestamps(self._target) if self._marks_timestamps else self._target
         self._sink = FooterSink(sink)
-        # Arrow writes each page by itself, and each call of Python costs.
+        # Arrow writes each page separately, and each call of Python costs time.
         self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), WRITE_BUFFER_BYTES)
         self._options = options
         self._writer: pq.ParquetWriter | None = None
@@ -277,7 +277,7 @@ class ParquetWriter:
         self._bounds: dict[str, tuple[Any, Any]] = {}
 
     def __del__(self) -> None:
-        # What the stream still holds of a file that was given up goes nowhere: its sink may be closed by now.
+        # The rest of an aborted file in the stream is discarded: its sink may be closed by now.
         if hasattr(self, "_sink"):
             self._sink.give_up()
 
@@ -334,7 +334,7 @@ class ParquetWriter:
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def copy(self, group: StoredRowGroup, source: BinaryIO) -> None:
-        """Adds a row group of another file, `source`, as it is.
+        """Adds a row group of another file, `source`, unchanged.
 
         Raises: CorruptTableError.
         """
@@ -350,7 +350,7 @@ class ParquetWriter:
                 self._widen(name, *group.bounds[name].to_pylist())
 
     def _write_with_copies(self, writer: pq.ParquetWriter, rows: pa.Table) -> None:
-        """Writes a row group, and its first chunks once more behind it."""
+        """Writes a row group, and copies of its first chunks after it."""
         self._stream.flush()
         begin = self._stream.tell()
         self._sink.record(self._copies.stored_bytes_max(rows))
@@ -365,7 +365,7 @@ class ParquetWriter:
         self._shifts.append(shifts)
 
     def close(self, *, without_rows: bool = False) -> None:
-        """Writes what is pending and the footer; nothing if there are no rows, but for a file `without_rows`."""
+        """Writes what is pending and the footer; nothing if there are no rows, unless the file is `without_rows`."""
         self.close_row_group()
         if not self._groups and not without_rows:
             return
@@ -464,7 +464,7 @@ def _with_plain_timestamps(schema: pa.Schema) -> pa.Schema:
 
 
 def _stored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema as it is written: whole seconds become milliseconds, as Parquet has no coarser unit."""
+    """The schema as it is written: seconds become milliseconds, as Parquet has no coarser unit."""
 
     def stored(leaf: pa.DataType) -> pa.DataType:
         return pa.timestamp("ms", leaf.tz) if pa.types.is_timestamp(leaf) and leaf.unit == "s" else leaf

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says of whole columns, so that some need not be decoded."""
+"""Facts in the footer of a Parquet file about whole columns, so that some need not be decoded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ColumnChoice = Callable[[pq.FileMetaData], pa.Schema]
 
 
 def keeps_within(metadata: pq.FileMetaData, bounds: IntegerRanges) -> bool:
-    """Whether the footer shows that each of the columns is there, has no null, and only values within its bounds."""
+    """Whether the footer shows that each of the columns exists, has no null, and only values within its bounds."""
     places = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
     if not bounds.keys() <= places.keys():
         return False

@@ -105,7 +105,7 @@ def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
 def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[str, int]]) -> bytes:
     """The footer of a file without the copies → with them.
 
-    `shifts` says for each row group by how many bytes each copy lies behind what it was copied from.
+    `shifts` says for each row group the distance in bytes from each chunk to its copy.
     """
     root, *parts = elements(value_of(footer, FileMetaData.SCHEMA))
     trees = _trees(parts)

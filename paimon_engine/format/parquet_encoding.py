@@ -31,7 +31,7 @@ _PREVIEW_ROWS: Final = SAMPLE_ROWS // 8
 _PREVIEW_SHARE_MAX: Final = 0.95
 """Where so few of these rows, from anywhere, have so many values, more than half of all do, and these need no look."""
 _DICTIONARY_BYTES_SHARE_MAX: Final = 0.02
-"""Of the indices, in a column that is stored as it is: its dictionary is not compressed either."""
+"""Of the indices, in a column that is stored uncompressed: its dictionary is not compressed either."""
 _PAGE_PART_ROWS: Final = (1 << 10, 1 << 14)
 """Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
 costly for dictionaries: as many as may be, of rows that are small."""
@@ -41,13 +41,13 @@ _CODEC_SAMPLE_ROWS_MIN: Final = 1_024
 """Of fewer numbers no codec makes much, and they cost nothing."""
 _NUMBER_BITS_MIN: Final = 32
 _STORED_SHARE_MIN: Final = 0.95
-"""What a codec must leave of a column for it to be stored as it is."""
+"""Share of its size from which on a compressed column is stored uncompressed."""
 
 
 def rows_per_part(batches: Sequence[pa.RecordBatch]) -> int:
     """Rows that Arrow is to encode at once, of rows like these.
 
-    A page has all rows of a part at least, and readers hold it as a whole: of long values a part has few.
+    A page has all rows of a part at least, and readers hold it completely in memory: of long values a part has few.
     """
     least, most = _PAGE_PART_ROWS
     rows: int = max(1, sum(batch.num_rows for batch in batches))

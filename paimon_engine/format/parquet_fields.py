@@ -1,6 +1,6 @@
 """Numbers of Parquet's structures: of fields, and of the values of enumerations, by their names in `parquet.thrift`.
 
-Only what is asked for somewhere. The names are those of the definition, in capitals.
+Only the used ones. The names are those of the definition, in capitals.
 
 Source: `parquet.thrift` of the Parquet format.
 """
@@ -22,7 +22,7 @@ class SchemaElement:
 
 
 class LogicalType:
-    """A union: the field that is there says which type it is."""
+    """A union: the field that is set says which type it is."""
 
     TIMESTAMP = 8
 

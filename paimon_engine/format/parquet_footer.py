@@ -55,7 +55,7 @@ class FooterSink:
         self.closed = False
 
     def give_up(self) -> None:
-        """From now on what is written goes nowhere."""
+        """Discards everything that is written from now on."""
         self._is_given_up = True
 
     def write(self, data: bytes) -> int:
@@ -85,7 +85,7 @@ class FooterSink:
         self._recorded, self._to_record = [], size_bytes
 
     def recorded(self) -> bytes:
-        """What was remembered since `record`."""
+        """The bytes recorded since `record`."""
         data = b"".join(self._recorded)
         self._recorded, self._to_record = [], 0
         return data

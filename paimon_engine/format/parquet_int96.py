@@ -1,7 +1,7 @@
 """Timestamps in INT96: a number of nanoseconds in 8 bytes, then the Julian day in 4.
 
-Arrow counts the nanoseconds since 1970 of both, and gives a wrong value without a word where 64 bits cannot hold it,
-before 1677 and after 2262. So the bytes are looked at too. Nothing else would show it: the nanoseconds may be negative,
+Arrow counts the nanoseconds since 1970 of both, and gives a wrong value without an error where 64 bits do not suffice,
+before 1677 and after 2262. So the bytes are checked too. Nothing else would show it: the nanoseconds may be negative,
 as Java has them in every timestamp before 1970, and then no coarser unit that Arrow reads is right.
 
 To read the bytes, the footer is rewritten in memory, with columns of 12 bytes instead of INT96, which are stored alike.

@@ -1,11 +1,11 @@
 """Limits on what the pages of a Parquet file unpack to, checked before anything is unpacked.
 
-A reader needs memory for a whole page at a time, and each page says its unpacked size itself, up to 2 GiB. Pages are
+A reader needs memory for a complete page at a time, and each page declares its unpacked size, up to 2 GiB. Pages are
 meant to have about 1 MiB, more only where single values are larger. So a page that is large, and at the same time many
 times as large as its stored bytes, is refused. A large page of large values stays readable: the file is large as well.
-Likewise lists that have more values than any memory holds, that a few bytes can claim.
+The same applies to lists: a few bytes can claim more values than fit into memory.
 
-The footer says the same of whole column chunks, but nothing makes it true. So `parquet_watch` looks at each page as it
+The footer declares the same for whole column chunks, but it may be wrong. So `parquet_watch` checks each page as it
 is read, and `check_page_sizes` at their headers alone.
 
 Why no library does it: `thrift_compact`.
@@ -35,7 +35,7 @@ DELTA_TEXTS: Final = PageEncoding.DELTA_BYTE_ARRAY
 _PLACES: Final = (PageEncoding.PLAIN_DICTIONARY, PageEncoding.RLE_DICTIONARY)
 """Numbers of the encodings in which values are indices in a dictionary."""
 _EXPANSION_MAX: Final = 64
-"""Unpacked size per stored size, up to which size alone is no reason to refuse."""
+"""Unpacked size per stored size, up to which a page is not refused for its size alone."""
 _VALUE_BYTES: Final = 4
 _HEADER_BYTES: Final = 256
 """To be read for the header of a page at first; those with long bounds in them take more."""
@@ -65,7 +65,7 @@ class PageHead:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has values of its own, not those of a dictionary."""
+        """Whether it stores values itself, not indices into a dictionary."""
         return self.values > 0 and self.encoding not in _PLACES
 
 
@@ -141,7 +141,7 @@ class ChunkPages:
         return self._seen >= self._values
 
     def begin_batch(self) -> None:
-        """What comes from now on is decoded apart from what came."""
+        """Pages from now on are decoded separately from earlier ones."""
         self._batch_values = self._batch_stored = self._batch_late = 0
 
     def add(self, head: PageHead, behind: int) -> None:
@@ -205,8 +205,8 @@ def check_row_counts(
 ) -> None:
     """Checks that row groups have as many values as rows in the columns at these indices, or in all.
 
-    In lists they have more, but no more than memory holds.
-    Arrow believes a number of rows, and ends the process where no memory holds it.
+    In lists they have more, but no more than fit into memory.
+    Arrow believes a number of rows, and aborts the process if they do not fit into memory.
     Raises: CorruptTableError that names the column.
     """
     for number in range(metadata.num_row_groups) if groups is None else groups:
@@ -231,7 +231,7 @@ def check_row_counts(
 def check_page_sizes(source: BinaryIO, metadata: pq.FileMetaData, path: str, *, trusts_footer: bool) -> None:
     """Checks all column chunks of a file by the headers of their pages.
 
-    With `trusts_footer` only pages are looked at which the footer lets expect to be too large; otherwise all pages.
+    With `trusts_footer` only pages that may be too large by the footer are checked; otherwise all pages.
 
     Raises: CorruptTableError that names the column, if a page or a row is too large, or much larger than the footer
     says.
@@ -241,7 +241,7 @@ def check_page_sizes(source: BinaryIO, metadata: pq.FileMetaData, path: str, *, 
         group = metadata.row_group(number)
         for index in range(group.num_columns):
             if not trusts_footer or group.column(index).total_uncompressed_size > PAGE_BYTES_MAX:
-                # Each page is decoded apart from others, as far as can be known here.
+                # Each page is decoded separately, as far as can be known here.
                 pages = ChunkPages(metadata, number, index, path, batch_rows=1)
                 for _ in headers(source, pages):
                     pages.begin_batch()

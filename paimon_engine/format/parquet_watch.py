@@ -1,7 +1,7 @@
-"""A Parquet file whose pages are looked at while Arrow reads them, before it unpacks them.
+"""A Parquet file whose pages are checked while Arrow reads them, before it unpacks them.
 
-What a footer says of sizes may be far from the truth, and each page says for itself how much memory it wants. Looking
-at all headers first would take a request for each from an object store. Here the bytes that Arrow asks for anyway pass
+The sizes in a footer may be wrong, and each page declares how much memory it needs. Reading
+all headers first would take a request for each from an object store. Here the bytes that Arrow reads anyway pass
 by: where the header of a page is among them, it is checked against the limits of `parquet_page_sizes`.
 """
 
@@ -110,7 +110,7 @@ class _Chunk:
     def __init__(self, pages: ChunkPages) -> None:
         self.pages = pages
         self._held = b""
-        """Bytes from the begin of a header on, which has not passed by as a whole."""
+        """Bytes from the begin of a header on, of which the rest was not read yet."""
 
     def pass_by(self, begin: int, data: bytes) -> None:
         """Bytes of the file, from that offset on.

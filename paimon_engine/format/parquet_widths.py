@@ -1,9 +1,9 @@
 """How to read row groups of a Parquet file, so that a decoded batch of rows keeps the intended size.
 
-Footers give bytes before compression, which is what most values take. Texts and bytes that lie in dictionaries may be
+Footers give bytes before compression, which is what most values take. Texts and bytes in dictionaries may be
 many times as large: a long one is stored once, and decoded for each row that has it, and bounds say nothing about what
 lies between them. So such columns are read as dictionaries, which is faster anyway, and decoded here: as many rows at
-once as fit. Where a dictionary did not hold all values, Arrow would have to find the other indices again, at ten times
+once as fit. If a dictionary did not contain all values, Arrow would have to find the other indices again, at ten times
 the cost. Such columns are read plainly: a writer gives its dictionary up early, so that few rows refer to it. How many
 do, the headers up to the first plain page say; only where these times the longest value are too much for a batch, the
 column is read as a dictionary nevertheless.
@@ -136,7 +136,7 @@ def _text_columns(stored: StoredRows) -> set[str]:
 
 
 def _has_only_indices(chunk: pq.ColumnChunkMetaData, dictionary_bytes: int = 0) -> bool:
-    """Whether what a chunk of texts has beside its dictionary, as far as that is known, is too small for texts."""
+    """Whether a chunk of texts, apart from its dictionary, is too small to contain texts; as far as is known."""
     nulls = chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else 0
     rest = chunk.total_uncompressed_size - dictionary_bytes
     return has_dictionary(chunk) and bool(rest < _INDEX_BYTES_MAX * (chunk.num_values - nulls))
@@ -176,7 +176,7 @@ def _dictionaries(stored: StoredRows, group: int, known: Collection[str], limit:
 def _uses(stored: StoredRows, group: int, name: str, enough: int) -> int:
     """Values of the pages of a chunk before the first plain one, or so many of them that they are more than enough.
 
-    That no others come behind the plain one is held to when they are read (`ChunkPages`).
+    That no others follow the plain one is checked when they are read (`ChunkPages`).
     """
     pages = ChunkPages(stored.file.metadata, group, stored.leaves[name], stored.path, batch_rows=1)
     uses = 0
@@ -216,7 +216,7 @@ def _size_bytes(stored: StoredRows, group: int, name: str, dictionary: _Dictiona
     if not _is_bytes(stored, index):
         width = max(_FIXED_BYTES, stored.file.metadata.schema.column(index).length)
     elif dictionary is None or dictionary.decoded_bytes <= limit.size_bytes:
-        # What comes from the dictionary fits into one batch beside the others.
+        # The values of the dictionary fit into one batch together with the others.
         width = 0
     else:
         width = dictionary.longest_bytes
@@ -224,7 +224,7 @@ def _size_bytes(stored: StoredRows, group: int, name: str, dictionary: _Dictiona
 
 
 def _rows_of_deltas(stored: StoredRows, group: int) -> int:
-    """Rows that do not exceed memory where each text may repeat a whole page."""
+    """Number of rows that do not exceed memory even if each text is as long as a page."""
     count, rows = stored.file.metadata.row_group(group).num_rows, BATCH_ROWS
     for name, index in stored.leaves.items():
         chunk = stored.chunk(group, name)
@@ -237,7 +237,7 @@ def _rows_of_deltas(stored: StoredRows, group: int) -> int:
 
 
 def decoded(rows: pa.RecordBatch, kept: Collection[str], size_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows with plain values in place of dictionaries, in parts of about so many bytes.
+    """The rows with plain values instead of dictionaries, in parts of about so many bytes.
 
     Those in `kept` stay dictionaries, if these are small.
     """

@@ -9,8 +9,8 @@ A bitmap is cut by the upper bits of its numbers into *containers* of the lower 
 | runs | number of runs, then first number and length − 1 of each, 2 bytes each |
 
 1. `union_32` works on the portable form: a cookie, key and size of each container, offsets, containers.
-   `containers_32` gives these as they lie.
-2. `union_64` works on the form of `Roaring64Bitmap`: the keys of 6 bytes lie in a radix tree, whose leaves say where
+   `containers_32` gives these as they are stored.
+2. `union_64` works on the form of `Roaring64Bitmap`: the keys of 6 bytes are in a radix tree, whose leaves say where
    in a list the container is. How nodes and list have grown shows in the bytes, so the union grows them likewise.
 
 The form of a container after a union follows from the forms before, not from the numbers alone; `_union` and
@@ -188,7 +188,7 @@ _OFFSETS_FROM: Final = 4
 def union_32(one: bytes, other: bytes) -> bytes:
     """Union of two serialised bitmaps of 32-bit numbers.
 
-    Raises: InvalidArgumentError if the bytes are no such bitmaps.
+    Raises: InvalidArgumentError if the bytes are not valid bitmaps.
     """
     merged = _read_32(one)
     for key, container in _read_32(other).items():
@@ -199,7 +199,7 @@ def union_32(one: bytes, other: bytes) -> bytes:
 def containers_32(data: bytes | memoryview, begin: int = 0) -> tuple[dict[int, Body], int]:
     """Containers of the serialised bitmap of 32-bit numbers that begins there, by key, and where it ends.
 
-    Raises: ValueError, struct.error if the bytes are no such bitmap.
+    Raises: ValueError, struct.error if the bytes are not a valid bitmap.
     """
     reader = _Reader(data, begin)
     cookie = reader.number("I")
@@ -377,7 +377,7 @@ class _Bitmap64:
 
 
 def _inserted(node: _Node | None, leaf: _Leaf, depth: int) -> _Node:
-    """The node with one more leaf below it; `depth` bytes of the key lie above it."""
+    """The node with one more leaf below it; `depth` bytes of the key are above it."""
     if node is None:
         return leaf
     rest = leaf.key[depth:]
@@ -400,7 +400,7 @@ def _inserted(node: _Node | None, leaf: _Leaf, depth: int) -> _Node:
 def union_64(one: bytes, other: bytes) -> bytes:
     """Union of two serialised `Roaring64Bitmap`s; `one` is the one to which the other's numbers are added.
 
-    Raises: InvalidArgumentError if the bytes are no such bitmaps.
+    Raises: InvalidArgumentError if the bytes are not valid bitmaps.
     """
     merged, added = _read_64(one), _read_64(other)
     for key in sorted(added.leaves):

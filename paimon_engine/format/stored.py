@@ -21,7 +21,7 @@ WRONG: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError,
 
 
 def parse_object(data: str | bytes, path: str) -> dict[str, Any]:
-    """The JSON object that is the whole of a file.
+    """The JSON object that a file consists of.
 
     Raises: CorruptTableError naming `path`.
     """

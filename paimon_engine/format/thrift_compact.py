@@ -31,7 +31,7 @@ _VARINTS: Final = frozenset({I16, I32, I64})
 _SIZES: Final = {BYTE: 1, DOUBLE: 8}
 _LONG_LIST: Final = 15
 _VARINT_BITS: Final = 0x7F
-"""Of a byte in a number; the bit above says that more follow."""
+"""Of a byte in a number; the highest bit says that more follow."""
 
 
 class NotAStructureError(ValueError):
@@ -112,11 +112,11 @@ def fields_of(data: bytes) -> Fields:
 
 
 def value_of(data: bytes, number: int) -> bytes:
-    """Bytes of a field of a structure, which has it; the fields behind it are not looked at."""
+    """Bytes of a field of a structure, which has it; the fields after it are not read."""
     for found, _, value in Reader(data).fields():
         if found == number:
             return value
-    raise NotAStructureError(f"there is no field {number}")
+    raise NotAStructureError(f"field {number} is missing")
 
 
 def number_in(data: bytes, number: int, default: int | None = None) -> int:
@@ -125,7 +125,7 @@ def number_in(data: bytes, number: int, default: int | None = None) -> int:
     if found:
         return found[0]
     if default is None:
-        raise NotAStructureError(f"there is no field {number}")
+        raise NotAStructureError(f"field {number} is missing")
     return default
 
 
@@ -166,7 +166,7 @@ class Reader:
         return list(self.fields())
 
     def fields(self) -> Iterator[tuple[int, int, bytes]]:
-        """The fields of a structure one by one, each read when it is asked for."""
+        """The fields of a structure one by one, each read when it is needed."""
         data, number = self._data, 0
         while head := data[self.at]:
             self.at += 1
@@ -192,7 +192,7 @@ class Reader:
 
 
 def _behind(data: bytes, at: int, kind: int) -> int:
-    """The offset behind a value. Every page has a head to be skipped, so that calls are spared here."""
+    """The offset after a value. Every page has a header to be skipped, so this avoids calls."""
     if kind in _VARINTS:
         while data[at] > _VARINT_BITS:
             at += 1
@@ -211,7 +211,7 @@ def _behind(data: bytes, at: int, kind: int) -> int:
     elif kind in _SIZES:
         at += _SIZES[kind]
     elif kind not in BOOLEANS:
-        raise NotAStructureError(f"there is no type {kind}")
+        raise NotAStructureError(f"unknown type {kind}")
     if at > len(data):
         raise IndexError("the bytes end before the structure does")
     return at

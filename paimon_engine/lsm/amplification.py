@@ -33,7 +33,7 @@ def read_amplification(files: Sequence[DataFile], schema: TableSchema) -> float:
 def expected_files(task: CompactTask, files: Sequence[DataFile], schema: TableSchema) -> list[DataFile]:
     """The bucket's files after the task, as far as a plan can say: each section becomes files of the target size.
 
-    New files have the bytes and keys of what goes into them; of what merging removes, nothing is known.
+    New files are estimated with all bytes and keys of their inputs; how much merging removes is not known.
     """
     gone = {file.name for file in task.input_files}
     kept = [file for file in files if file.name not in gone]

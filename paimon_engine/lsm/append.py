@@ -25,7 +25,7 @@ _OPEN_COST_BYTES = 4 * MIB
 def small_file_bytes(options: TableOptions) -> int:
     """Size below which a file counts as small.
 
-    Java 0.9, which has no option for the share, takes seven whole tenths.
+    Java 0.9, which has no option for the share, takes seven tenths.
     """
     if "compaction.small-file-ratio" not in options.raw:
         return options.target_file_size_bytes // 10 * 7
@@ -35,7 +35,7 @@ def small_file_bytes(options: TableOptions) -> int:
 def pack_small_files(
     files: Sequence[DataFile], options: TableOptions, *, in_order: bool, full: bool
 ) -> list[Pack] | NothingToDo:
-    """Packs of at least `compaction.min.file-num` files, or of at least two if a full compaction is asked for."""
+    """Packs of at least `compaction.min.file-num` files, or of at least two for a full compaction."""
     least = 2 if full else options.compaction_min_file_num
     small_bytes = small_file_bytes(options)
     if in_order:

@@ -62,5 +62,5 @@ def _newest_first(file: DataFile) -> tuple[Any, ...]:
 
 
 def level_count(files: Sequence[DataFile], option: int) -> int:
-    """Levels of the bucket: as the option says, or more if files already lie higher."""
+    """Levels of the bucket: as the option says, or more if files already are in higher ones."""
     return max(option, max((file.level for file in files), default=0) + 1)

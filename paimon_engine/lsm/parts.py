@@ -28,11 +28,11 @@ from paimon_engine.meta.schema import TableSchema
 
 SectionGroup = tuple[Section, ...]
 KeySamples = Sequence[bytes]
-"""Keys of a file, ascending; from one to the next lie equally many rows."""
+"""Keys of a file, ascending, with equally many rows between them."""
 
 _NO_SAMPLES: Final[Mapping[str, KeySamples]] = MappingProxyType({})
 _SAMPLED_FILES_MAX: Final = 8
-"""Of a section so many files are looked at: what lies in the others is much the same where they overlap."""
+"""Number of files of a section that are sampled: the keys of overlapping files are similarly distributed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _ranges(section: Section, order: KeyOrder, part_bytes: int, samples: Mapping
             weights[bisect_left(stops, order(key))] += file.size_bytes / len(known)
         if known:
             continue
-        # Nothing is known of where its rows are: it weighs the same in each interval that it reaches into.
+        # The distribution of its rows is not known: it counts the same in each interval that it overlaps.
         begin, end = bisect_left(stops, order(file.min_key)), bisect_left(stops, order(file.max_key))
         weights[begin : end + 1] += file.size_bytes / (end + 1 - begin)
     wanted = size_bytes / math.ceil(size_bytes / part_bytes)

@@ -3,14 +3,14 @@
 `pick_full` takes all runs to the highest level. `pick_minor` is universal compaction; of its rules the first that
 applies decides:
 
-1. what options ask for: the last full compaction was long ago (`compaction.optimization-interval`), the bucket is still
+1. options: the last full compaction was long ago (`compaction.optimization-interval`), the bucket is still
    small, or much is outside the highest level → all runs;
 2. size amplification: the newer runs together are much larger than the oldest one → all runs;
 3. size ratio: the newest runs, as long as the next one is not larger than those before it together;
 4. run count: at least so many runs that no more than the trigger remain;
-5. level 0, where `compaction.force-up-level-0` asks for it, or where readers or a changelog wait for it: all its runs.
+5. level 0, if `compaction.force-up-level-0` is set, or readers or a changelog wait for it: all its runs.
 
-No compactor remembers here when it last compacted a bucket fully: the newest file of the highest level says so, as in
+No state says when a bucket was last compacted fully: the newest file of the highest level shows it, as in
 newer releases. Every new writer of 0.9 begins with a full compaction where the option is set.
 
 Source: `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`, `CompactStrategy` of the Java library.
@@ -49,7 +49,7 @@ class NothingToDo:
 
 
 def pick_full(runs: Sequence[SortedRun], level_max: int) -> Pick | NothingToDo:
-    """All runs to the highest level, unless they are there already."""
+    """All runs to the highest level, unless they are in it already."""
     if not runs:
         return NothingToDo("the bucket is empty")
     if all(run.level == level_max for run in runs):
@@ -64,15 +64,15 @@ def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions,
         return Pick(tuple(runs), level_max, crossed)
     found = _pick_universal(runs, level_max, options)
     level_0 = sum(run.level == 0 for run in runs)
-    asked = options.raw.get(_FORCE_UP_LEVEL_0, "false").lower() == "true"
-    if isinstance(found, Pick) or not level_0 or not (asked or options.needs_lookup):
+    is_forced = options.raw.get(_FORCE_UP_LEVEL_0, "false").lower() == "true"
+    if isinstance(found, Pick) or not level_0 or not (is_forced or options.needs_lookup):
         return found
     count = _extend(runs, level_0, options.compaction_size_ratio_percent)
-    return _to_level(runs, count, level_max, f"'{_FORCE_UP_LEVEL_0}'" if asked else "level 0 is waited for")
+    return _to_level(runs, count, level_max, f"'{_FORCE_UP_LEVEL_0}'" if is_forced else "level 0 is waited for")
 
 
 def _early_full(runs: Sequence[SortedRun], level_max: int, options: TableOptions, now_ms: int) -> str | None:
-    """Which option asks for a full compaction now."""
+    """The option that requires a full compaction now, None if none does."""
     if len(runs) < 2:
         return None
     interval_ms = options.compaction_optimization_interval_ms
@@ -110,7 +110,7 @@ def _pick_universal(runs: Sequence[SortedRun], level_max: int, options: TableOpt
     if len(runs) > trigger:
         count = _extend(runs, len(runs) - trigger + 1, options.compaction_size_ratio_percent)
         return _to_level(runs, count, level_max, f"more than {trigger} sorted runs")
-    return NothingToDo("the newest run is small beside the others")
+    return NothingToDo("the newest run is small compared with the others")
 
 
 def _extend(runs: Sequence[SortedRun], count: int, ratio_percent: int) -> int:

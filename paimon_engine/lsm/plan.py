@@ -23,7 +23,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
 
 ChangeDetection = Literal["full-compaction", "lookup", "first-row"]
-"""What a compaction must find out beside merging: which rows of the highest level, or of levels above 0, it changes."""
+"""What a compaction must also determine: which rows of the highest level, or of levels above 0, it changes."""
 
 _NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
 BATCH_ROWS_MIN: Final = 1_024
@@ -36,7 +36,7 @@ _MEMORY_FACTOR = 8
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Keys above `low` up to `high`, as rows of bytes; None where there is no end."""
+    """Keys above `low` up to `high`, as rows of bytes; None for an open end."""
 
     low: bytes | None = None
     high: bytes | None = None
@@ -48,8 +48,8 @@ class CompactTask:
 
     Append tables have groups of one section with one run: files to be concatenated in order.
 
-    `changes` says how the rows that change are found, where anybody wants to know them; `lookups` are the files above
-    the output level in which older rows may lie. Each run is read in batches within `limit`. With `keys` the task is
+    `changes` says how the rows that change are found, if they are needed; `lookups` are the files above
+    the output level that may contain older rows. Each run is read in batches within `limit`. With `keys` the task is
     the part of a larger one that concerns these keys.
     """
 
@@ -119,7 +119,7 @@ class CompactTask:
     def memory_bytes(self) -> int:
         """Estimated working memory: runs × batch, or less where all rows are less.
 
-        How well rows are compressed is not known here; whatever that is, a batch keeps to `limit` when it is read.
+        How well rows are compressed is not known here; in any case a batch respects `limit` when it is read.
         """
         row_bytes = self._row_bytes
         decoded = min(self._runs * row_bytes * self.limit.rows_of(row_bytes), row_bytes * self._rows_to_read)
@@ -169,7 +169,7 @@ def plan_bucket(
     now_ms: int,
     deleted_counts: Mapping[str, int] = _NOTHING_DELETED,
 ) -> CompactTask | NothingToDo:
-    """The compaction of one bucket at `now_ms`, given its live files, and how many rows of each vectors delete.
+    """The compaction of one bucket at `now_ms`, given its live files, and how many rows of each are marked as deleted.
 
     A full compaction rewrites every file with deleted rows, any other those of which a large share is deleted.
     """
@@ -185,7 +185,7 @@ def plan_bucket(
         raised = [run for run in runs if run.level > 0 and any(file.name in stale for file in run.files)]
         if not raised:
             return pick
-        # Lower levels wait: rows of one key are live in one place only, so each level can be rewritten by itself.
+        # Lower levels wait: rows of one key are live in one file only, so each level can be rewritten separately.
         kept = tuple(file for file in raised[-1].files if file.name in stale)
         pick = Pick((SortedRun(raised[-1].level, kept),), raised[-1].level, "deleted rows")
     highest = max(run.level for run in runs)

@@ -17,7 +17,7 @@ Section = tuple[tuple[DataFile, ...], ...]
 
 
 def sections(files: Sequence[DataFile], order: KeyOrder) -> list[Section]:
-    """Sections in key order; no key lies in two of them. Each has the fewest runs that hold its files."""
+    """Sections in key order; no key is in two of them. Each has the minimum number of runs for its files."""
     found: list[list[DataFile]] = []
     bound = None
     for file in sorted(files, key=lambda item: (order(item.min_key), order(item.max_key))):
@@ -64,7 +64,7 @@ def ordered_section(
 ) -> Section:
     """Runs of files that overlap, in the order in which the Java library merges them, which is the order of a heap.
 
-    `files` come in order of commit. Runs are made twice there, for planning and for reading, and files of one key
+    `files` are in order of commit. Runs are made twice there, for planning and for reading, and files of one key
     range stay in the order of the first time; files that are `is_planned_whole` are made runs of for reading only.
     Where there are more runs than fit in memory it spills the smallest, and these come last.
     """

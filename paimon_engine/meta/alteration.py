@@ -1,7 +1,7 @@
 """A schema after some changes: the next version of the table's columns, keys and options.
 
 1. Changes are applied one after another, so that each sees what the ones before it made.
-2. The result goes through the rules for new tables (`meta.schema_rules`).
+2. The result is checked by the rules for new tables (`meta.schema_rules`).
 
 Source: `SchemaManager.commitChanges` of the Java library. Fields inside columns, and renamed keys, are as in releases
 after 0.9.
@@ -74,7 +74,7 @@ def altered(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
 def steps(
     schema: TableSchema, changes: Sequence[SchemaChange]
 ) -> Iterator[tuple[SchemaChange, TableSchema, TableSchema]]:
-    """Each change with the columns that it finds and the columns that it makes; only the whole of them is checked.
+    """Each change with the columns that it finds and the columns that it makes; only the result is checked.
 
     Raises: InvalidArgumentError, UnsupportedError.
     """
@@ -241,8 +241,7 @@ def _add(draft: _Draft, change: AddColumn) -> RowType:
     path = path_of(schema.row_type, change.name)
     if not data_type.nullable:
         raise InvalidArgumentError(
-            f"new column {_spelled(path)!r} cannot be NOT NULL: the rows that are there have no value for it; "
-            "add it nullable"
+            f"new column {_spelled(path)!r} cannot be NOT NULL: existing rows have no value for it; add it nullable"
         )
     field_id = next(draft.next_id)
     field = DataField(field_id, path[-1], with_nested_ids(data_type, draft.next_id), change.comment)
@@ -269,10 +268,10 @@ def _place(
     after: str | None = None,
     before: str | None = None,
 ) -> int | None:
-    """Position in the row for a column that is not in it; None if none is asked for."""
+    """Position in the row for a column that is not in it; None if none is given."""
     given = [first, last, after is not None, before is not None]
     if sum(given) > 1:
-        raise InvalidArgumentError(f"column {name!r}: give one place: first, last, after or before another column")
+        raise InvalidArgumentError(f"column {name!r}: give one position: first, last, after or before another column")
     if first:
         return 0
     if last:
@@ -308,7 +307,7 @@ def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
 def _without(row: RowType, name: str) -> RowType:
     position = _position(row, name, (name,))
     if len(row.fields) == 1:
-        raise InvalidArgumentError(f"{name!r} is the only one left, so it cannot be dropped; drop what holds it")
+        raise InvalidArgumentError(f"{name!r} is the only field, so it cannot be dropped; drop its column")
     return replace(row, fields=row.fields[:position] + row.fields[position + 1 :])
 
 
@@ -334,7 +333,7 @@ def _retype(schema: TableSchema, change: UpdateColumnType) -> RowType:
         if schema.options.get("disable-explicit-type-casting", "false") == "true" and not is_implicit(old, new):
             raise InvalidArgumentError(
                 f"column {_spelled(path)!r}: the change from {type_to_json(old)} to {type_to_json(new)} may lose what "
-                "values hold, which 'disable-explicit-type-casting' = 'true' forbids"
+                "values have, which 'disable-explicit-type-casting' = 'true' forbids"
             )
         return new
 
@@ -362,8 +361,8 @@ def _check_nullability(schema: TableSchema, path: Sequence[str], old: DataType, 
     option = "alter-column-null-to-not-null.disabled"
     if old.nullable and not new.nullable and schema.options.get(option, "true") != "false":
         raise InvalidArgumentError(
-            f"column {_spelled(path)!r} may hold nulls already, so it cannot become NOT NULL; if you know that it "
-            f"holds none, set '{option}' = 'false' first"
+            f"column {_spelled(path)!r} may contain nulls already, so it cannot become NOT NULL; if you know that it "
+            f"contains none, set '{option}' = 'false' first"
         )
 
 

@@ -1,4 +1,4 @@
-"""Values as text and text as values, as Java's casts read and write them; each distinct value is looked at once.
+"""Values as text and text as values, as Java's casts read and write them; each distinct value is converted once.
 
 Source: `BinaryStringUtils`, `Double.toString`, `Double.parseDouble`, `BigDecimal` of Java and its Paimon library.
 """
@@ -160,7 +160,7 @@ def parse_floats(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
 
 
 def parse_float(text: str) -> float:
-    """The FLOAT nearest to the number as it is written, not to the DOUBLE that is nearest to it.
+    """The FLOAT nearest to the number in the text, not to the DOUBLE nearest to it.
 
     Raises: ValueError.
     """

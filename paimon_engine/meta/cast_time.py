@@ -1,7 +1,7 @@
 """Points in time as Java's casts see them: parsed from text, written as text, moved between precisions and zones.
 
 Inside, a timestamp is two int64 arrays: milliseconds since 1970, and the nanoseconds after them (0 to 999,999).
-TIMESTAMP WITH LOCAL TIME ZONE goes through the time zone of this process, as in Java.
+TIMESTAMP WITH LOCAL TIME ZONE is converted with the time zone of this process, as in Java.
 
 Source: `DateTimeUtils`, `BinaryStringUtils`, `Timestamp` of the Java library.
 """
@@ -42,7 +42,7 @@ def split_timestamps(units: Integers, unit: str) -> tuple[Integers, Integers]:
 def join_timestamps(millis: Integers, nanos: Integers, unit: str) -> Integers:
     """Timestamps counted in an Arrow unit; what is finer than the unit is cut off.
 
-    Raises: ValueError if one lies outside of what the unit can count.
+    Raises: ValueError if one is outside the range of the unit.
     """
     if unit == "s":
         return millis // _MILLIS_PER_SECOND
@@ -95,7 +95,7 @@ def _shifted(millis: Integers, offset_of: Callable[[int], int]) -> Integers:
 
 
 def _offset_at(seconds: int) -> int:
-    local = datetime.fromtimestamp(seconds)  # noqa: DTZ006 - local time is asked for
+    local = datetime.fromtimestamp(seconds)  # noqa: DTZ006 - local time is wanted
     return int((local - _EPOCH).total_seconds()) - seconds
 
 
@@ -171,7 +171,7 @@ def parse_date(text: str) -> int:
 def parse_time(text: str) -> int:
     """Milliseconds of `H:m:s.fff`, `H:m` or `H`, with an offset such as `+08` or, after a second, `+08:00`.
 
-    They may lie outside of a day.
+    They may be outside of a day.
 
     Raises: ValueError.
     """
@@ -192,7 +192,7 @@ def parse_time(text: str) -> int:
 
 
 def _minutes(parts: Sequence[str]) -> int:
-    """Minutes of an hour and, where it is there, a minute."""
+    """Minutes of an hour and, if given, a minute."""
     return _number(parts[0]) * 60 + (_number(parts[1]) if len(parts) > 1 else 0)
 
 

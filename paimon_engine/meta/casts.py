@@ -77,7 +77,7 @@ def kind_of(data_type: DataType) -> str:
 
 
 def is_castable(source: DataType, target: DataType) -> bool:
-    """Whether there is a cast from one type to the other, identity left aside."""
+    """Whether there is a cast from one type to the other, apart from identity."""
     pair = (kind_of(source), kind_of(target))
     if pair not in _RULES or not isinstance(target, AtomicType):
         return False
@@ -119,7 +119,7 @@ _IMPLICIT: Final = {
 
 
 def is_implicit(source: DataType, target: DataType) -> bool:
-    """Whether Java takes the cast to lose nothing worth asking for, as `disable-explicit-type-casting` allows it."""
+    """Whether Java treats the cast as lossless, so that `disable-explicit-type-casting` allows it."""
     if not (isinstance(source, AtomicType) and isinstance(target, AtomicType)):
         return False
     if source.nullable and not target.nullable:
@@ -136,7 +136,7 @@ def _has_text(data_type: DataType) -> bool:
 def cast(values: pa.Array, source: DataType, target: DataType) -> pa.Array:
     """Values of the type `source` in the Arrow type of `target`; null stays null.
 
-    Raises: UnsupportedError if there is no such cast; InvalidArgumentError naming a value that it cannot take.
+    Raises: UnsupportedError if the cast does not exist; InvalidArgumentError naming a value that it cannot convert.
     """
     if not is_castable(source, target):
         raise UnsupportedError(f"there is no cast from {type_to_json(source)} to {type_to_json(target)}")
@@ -163,7 +163,7 @@ def _numbers_to_numbers(values: pa.Array, source: AtomicType, target: AtomicType
 
 
 def _saturated(numbers: npt.NDArray[np.float64], kind: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
-    """Java's `(int)` and `(long)`: towards zero, the nearest limit for what is beyond it, 0 for NaN."""
+    """Java's `(int)` and `(long)`: towards zero, clamped to the limits, 0 for NaN."""
     limits = np.iinfo(kind)
     too_low, too_high = numbers <= float(limits.min), numbers >= float(limits.max)
     inside = np.where(too_low | too_high | np.isnan(numbers), 0.0, numbers).astype(kind)

@@ -1,4 +1,4 @@
-"""What a table asks to be written with: checked when it is created or altered, not first when rows are written."""
+"""The formats and codecs in a table's options: checked when it is created or altered, not when rows are written."""
 
 from __future__ import annotations
 

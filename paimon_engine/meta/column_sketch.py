@@ -1,7 +1,7 @@
 """What `ANALYZE` gathers of a column, batch by batch and task by task: bounds, nulls, lengths, distinct values.
 
 Distinct values are counted by their smallest hashes: as many as the sketch keeps are counted exactly, of more it is
-known how densely hashes lie. Memory is bounded, and sketches of two parts of a table become one of both.
+known how dense the hashes are. Memory is bounded, and sketches of two parts of a table become one of both.
 
 Lengths are what Spark assumes: the size of a value of fixed size, the characters of a text, the bytes of a binary.
 
@@ -105,7 +105,7 @@ class ColumnSketch:
         self.hashes = ordered[is_new][:HASHES_KEPT]
 
     def merge(self, other: ColumnSketch) -> None:
-        """Takes in what was gathered of another part of the table."""
+        """Merges the sketch of another part of the table."""
         self.rows += other.rows
         self.null_count += other.null_count
         self.has_nan = self.has_nan or other.has_nan

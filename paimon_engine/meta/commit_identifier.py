@@ -1,11 +1,11 @@
 """Identifiers of batch commits: with the kind of a snapshot they say which action made it.
 
 A commit is named by its user, its identifier and its kind. Java's batch jobs commit under `Long.MAX_VALUE`, and so do
-writes, whole compactions and analyses here. Every other action takes numbers of its own below that, so that several
-actions of one job, under one user, never take each other's snapshots for their own. All of them are far above the
-numbers that streaming writers count up.
+writes, whole compactions and analyses here. Every other action has a separate range of numbers below that, so that
+several actions of one job, under one user, never mistake each other's snapshots for their own. All of them are far
+above the numbers that streaming writers count up.
 
-Readers look at an identifier in one place only: a COMPACT under `Long.MAX_VALUE` counts as a full compaction.
+Readers use the identifier for one purpose only: a COMPACT under `Long.MAX_VALUE` counts as a full compaction.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def part_of(whole: int, identifier: int) -> int:
 
 
 def is_done_by(asked: int, found: int) -> bool:
-    """Whether a commit under `found` shows that what was to be committed under `asked` was done.
+    """Whether a commit under `found` shows that the commit under `asked` was done.
 
     Of identifiers that a streaming writer counts up, a later one shows it too: what came before it may have expired.
     """

@@ -48,8 +48,8 @@ def find_conflicts(
     return found
 
 
-def not_concerning(news: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> bool:
-    """Whether changes that have applied still do after `news`, as far as that is known without the live files.
+def not_concerning(added: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> bool:
+    """Whether changes that have applied still do after `added`, as far as that is known without the live files.
 
     So it is where others have only removed files that the changes do not name, and added files of level 0.
     """
@@ -62,7 +62,7 @@ def not_concerning(news: Sequence[ManifestEntry], changes: Sequence[ManifestEntr
             and entry.file.name not in names
             and (entry.kind is FileKind.DELETE or entry.file.level == 0)
         )
-        for entry in news
+        for entry in added
     )
 
 

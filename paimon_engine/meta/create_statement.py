@@ -1,6 +1,6 @@
 """`CREATE TABLE` statements, as people write them for Flink or Spark, as the columns, keys and options of a new table.
 
-sqlglot takes the text apart into words, and knows quotes and comments; the statement itself is read here, since no
+sqlglot splits the text into tokens, quotes and comments included; the statement itself is read here, since no
 dialect of sqlglot has all of Paimon's types and `PRIMARY KEY (…) NOT ENFORCED`.
 
     CREATE TABLE [IF NOT EXISTS] [db.]t (
@@ -45,7 +45,7 @@ _SPARK_TYPES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CreateStatement:
-    """A table as a statement wants it; `name` has the database where the statement names one."""
+    """The table that a statement defines; `name` has the database where the statement names one."""
 
     name: str
     columns: RowType
@@ -157,7 +157,7 @@ class _Parser:
     # ── the statement ───────────────────────────────────────────────────────────────────────────
 
     def statement(self) -> CreateStatement:
-        """The whole statement."""
+        """Parses the statement."""
         self._expect("CREATE", "TABLE")
         if_not_exists = self._takes("IF", "NOT", "EXISTS")
         parts = [self._name()]

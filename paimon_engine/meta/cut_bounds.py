@@ -1,7 +1,7 @@
 """Values of TIMESTAMP(7) to TIMESTAMP(9) in manifests that may be cut to microseconds.
 
-pypaimon knows no nanoseconds: partitions, keys and statistics that it notes in manifests are cut to microseconds, while
-its data files have the whole values. Readers take the partition from the manifest. A lower bound that is cut is one
+pypaimon does not support nanoseconds: partitions, keys and statistics in its manifests are cut to microseconds, while
+its data files have the complete values. Readers take the partition from the manifest. A lower bound that is cut is one
 still. An upper bound is not, so that an integer of microseconds is taken to mean all nanoseconds of that microsecond.
 The writer of a file is not known, and where the bound is exact, a little more is read than needed.
 """
@@ -71,7 +71,7 @@ def cut_values(types: Sequence[DataType], row: bytes) -> bytes:
 
 
 def safe_ranges(types: Sequence[DataType], stats: SimpleStats) -> list[ColumnStats]:
-    """Statistics of columns, whose bounds hold for every value even where upper ones were cut.
+    """Statistics of columns, whose bounds include every value even if upper ones were cut.
 
     Raises: CorruptTableError if the record has another number of columns than `types`.
     """

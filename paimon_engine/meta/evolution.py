@@ -64,7 +64,7 @@ def unchanged_columns(file_schema: TableSchema, table_schema: TableSchema) -> di
 
 
 def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
-    """Whether these columns hold in files of `file_schema` what they hold today: then order and hash are alike too."""
+    """Whether these columns are stored in files of `file_schema` as today: then order and hash are equal too."""
     pairs = same_columns(file_schema, table_schema)
     return all(name in pairs and _stays(pairs[name][0].type, pairs[name][1].type) for name in columns)
 
@@ -194,7 +194,7 @@ def evolved_stats(stats: ColumnStats, stored: DataField, field: DataField) -> Co
 
 
 def cast_stats(stats: ColumnStats, stored: DataField, field: DataField) -> ColumnStats:
-    """Bounds of a column of an old file, each as a value of the type that the column has today; to be looked at only.
+    """Bounds of a column of an old file, each as a value of the type that the column has today; not to be passed on.
 
     None replaces a bound that is not a value of that type.
     """

@@ -35,7 +35,7 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, Manife
 def merge_into(live: dict[FileIdentity, ManifestEntry], entries: Iterable[ManifestEntry]) -> None:
     """Applies entries, in order, to live files, which change in place.
 
-    Raises: FoldError if a file is added twice, or a removal has no addition before it; `live` is worth nothing then.
+    Raises: FoldError if a file is added twice, or a removal has no addition before it; `live` is invalid then.
     """
     for identity in _apply(live, entries):
         raise FoldError(identity.name, f"file {identity.name} of bucket {identity.bucket} is removed but is not live")

@@ -1,4 +1,4 @@
-"""Options that say what stored files mean: they hold for the table, and not for one who opens it.
+"""Options that define what stored files mean: they belong to the table, and cannot be set by the caller that opens it.
 
 Source: the options marked `@Immutable` in `CoreOptions`, and `checkImmutability`, of the Java library.
 """
@@ -43,7 +43,7 @@ _OF_WRITERS: Final = frozenset({"dynamic-bucket.initial-buckets"})
 def with_dynamic_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
     """The schema with options laid over the stored ones, for a caller who opens the table with them.
 
-    Raises: InvalidArgumentError for an option that another value would let files be taken for something else.
+    Raises: InvalidArgumentError for an option whose change would make files be misread.
     """
     for key, value in options.items():
         stored = schema.options.get(key)

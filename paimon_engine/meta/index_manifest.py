@@ -1,7 +1,8 @@
 """Index manifests: which index files belong to which bucket of a snapshot.
 
-An index manifest lists all that is live; unlike manifests of data files it has no base and no delta. `next_index_files`
-gives the list of the next snapshot. Records are read by field name, since releases differ in their fields.
+An index manifest lists all that is live; it has no base and no delta, unlike manifests of data files.
+`next_index_files` gives the list of the next snapshot. Records are read by field name, since releases differ in their
+fields.
 
 Source: `IndexManifestEntry`, `IndexFileMeta`, `DeletionVectorMeta`, `IndexManifestFileHandler` of the Java library.
 """
@@ -215,10 +216,10 @@ def next_index_files(
 ) -> list[IndexFile]:
     """Index files after a commit.
 
-    In tables with buckets, and for hash indexes, a bucket has one file of each kind: an added one takes the place of
+    In tables with buckets, and for hash indexes, a bucket has one file of each kind: an added one replaces
     the old one. In append tables without buckets a partition has any number of vector files, identified by name.
 
-    Raises: InvalidArgumentError if, without buckets, a removed file is not there, an added one is there already, or a
+    Raises: InvalidArgumentError if, without buckets, a removed file is missing, an added one exists already, or a
     data file would have two vectors.
     """
 

@@ -3,7 +3,7 @@
 They are mostly the fewest digits that give the number again, but now and then one more, since that Java
 
 1. takes the exponent of the first digit from an estimate of the logarithm,
-2. takes digits off a fraction until what is left lies within half of the distance to the next number, which it takes
+2. removes digits of a fraction until the rest is within half of the distance to the next number, which it takes
    to be the same on both sides, and half of that for powers of two,
 3. gives at least two digits where it writes an exponent,
 4. writes integers below 2⁶³ from all their digits, less those that the number is too coarse for.
@@ -58,7 +58,7 @@ def float_text(value: np.floating) -> str:
 def _digits(value: np.floating) -> tuple[str, int]:
     """Digits of a number, and how many of them are before the point."""
     fraction, exponent, significant = _parts(value)
-    # The first one bit lies at bit 52 now, as in a DOUBLE.
+    # The first one bit is at bit 52 now, as in a DOUBLE.
     zeros = (fraction & -fraction).bit_length() - 1
     used = _HIGHEST_BIT + 1 - zeros
     behind_point = max(0, used - exponent - 1)

@@ -1,4 +1,4 @@
-"""Manifests: which data files a commit added and removed, and what is known of each file.
+"""Manifests: which data files a commit added and removed, with the facts about each file.
 
 `ManifestEntry` ↔ a record of a manifest, `ManifestFile` ↔ a record of a manifest list. Records are read by field
 name; fields of later releases that the engine does not use survive, in `extras` those that it knows, in
@@ -103,7 +103,7 @@ class DataFile:
 
 
 class FileIdentity(NamedTuple):
-    """What makes two entries speak of the same file; the level is a part of it."""
+    """The identity of the file that an entry names; the level is a part of it."""
 
     partition: bytes
     bucket: int

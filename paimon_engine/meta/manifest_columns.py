@@ -49,13 +49,13 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "_FILE._CREATION_TIME": (_MS_MIN, _MS_MAX),
 }
 _NAME_BYTES: Final = np.array([0x20 <= code < 0x7F and chr(code) not in "/\\" for code in range(256)])
-"""Bytes of names of files as writers make them; what else may be in one, `checked_name` says."""
+"""Bytes of names of files as writers make them; `checked_name` decides about other bytes."""
 
 # ── schemas ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _plain_type(avro_type: Any) -> Any:
-    """The type without names and defaults; what no manifest has stays as it is."""
+    """The type without names and defaults; types that no manifest has are not changed."""
     match avro_type:
         case ["null", value]:
             return ("null", _plain_type(value))
@@ -154,7 +154,7 @@ class ManifestColumns:
     # ── entries ─────────────────────────────────────────────────────────────────────────────────
 
     def entries(self, which: Ints) -> list[ManifestEntry]:
-        """The entries at these places, in that order."""
+        """The entries at these indices, in that order."""
         kinds = [FileKind(kind) for kind in (0, 1)]
         files = self._files(which)
         partitions = self.partitions
@@ -171,7 +171,7 @@ class ManifestColumns:
         ]
 
     def _files(self, which: Ints) -> list[DataFile]:
-        """The data files of the entries at these places."""
+        """The data files of the entries at these indices."""
         numbers = [f"_FILE.{name}" for name in ("_FILE_SIZE", "_ROW_COUNT")]
         later = [f"_FILE.{name}" for name in ("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_SCHEMA_ID", "_LEVEL")]
         texts = self._texts
@@ -279,7 +279,7 @@ def _longs(raw: bytes) -> list[int]:
 def _null_counts(raw: bytes) -> tuple[int | None, ...]:
     count, at = _number(raw, 0)
     if len(raw) == at + 2 * count + 1 and raw[at:-1:2] == b"\2" * count:
-        # All of them are there, in a byte each.
+        # All of them are set, in a byte each.
         return tuple(map(_SMALL.__getitem__, raw[at + 1 : -1 : 2]))
     found: list[int | None] = []
     for _ in range(count):

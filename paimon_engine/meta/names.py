@@ -21,10 +21,10 @@ def check_tag_name(name: str) -> None:
 
 
 def check_branch_name(name: str) -> None:
-    """Raises InvalidArgumentError if no branch beside main may be called so."""
+    """Raises InvalidArgumentError if a branch other than main may not have this name."""
     check_file_name("branch", name)
     if name == MAIN_BRANCH:
-        raise InvalidArgumentError(f"{MAIN_BRANCH!r} is the table itself, and no name for a branch beside it")
+        raise InvalidArgumentError(f"{MAIN_BRANCH!r} is the table itself; choose another name for the branch")
     if _is_number(name):
         raise InvalidArgumentError(f"branch name {name!r} is a number; add a letter or dash")
 
@@ -52,7 +52,7 @@ def check_inside_directory(kind: str, name: str) -> None:
 
 
 def checked_user(user: str | None) -> str | None:
-    """The name of a commit's user, as the caller gave it. Raises: InvalidArgumentError for what is not a text."""
+    """The name of a commit's user, as the caller gave it. Raises: InvalidArgumentError if it is not a text."""
     if user is not None and not isinstance(user, str):
         raise InvalidArgumentError(f"commit_user={shown(user)} is not allowed; give a text, or None for a fresh one")
     if user is not None and not is_text(user):
@@ -61,7 +61,7 @@ def checked_user(user: str | None) -> str | None:
 
 
 def is_text(text: str) -> bool:
-    """Whether the text is whole characters, so that it can be stored: half of a pair of UTF-16 is none."""
+    """Whether the text has no lone surrogate, so that it can be stored in UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

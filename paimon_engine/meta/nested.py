@@ -16,9 +16,9 @@ def plain_numbers(values: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bo
 
 
 def list_parts(values: pa.ListArray | pa.MapArray) -> tuple[npt.NDArray[np.int32], list[pa.Array]]:
-    """Offsets from 0 on, and the elements (of a map: keys and values) that lie below valid lists.
+    """Offsets from 0 on, and the elements (of a map: keys and values) that are in valid lists.
 
-    Elements that the buffers hold below nulls or outside of a slice are left out.
+    Elements of the buffers below nulls or outside of a slice are left out.
     """
     offsets = np.asarray(values.offsets)
     lengths = np.diff(offsets)

@@ -36,7 +36,7 @@ class TablePaths:
 
     @property
     def branch_root(self) -> str:
-        """Directory that holds this branch's schemas, snapshots and tags."""
+        """Directory of this branch's schemas, snapshots and tags."""
         return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
 
     @property
@@ -91,11 +91,11 @@ class TablePaths:
         return f"{self.tag_dir}/tag-{name}"
 
     def tag_success(self, name: str) -> str:
-        """File that says that a tag is complete, for those who wait for one."""
+        """File that shows that a tag is complete, for processes that wait for it."""
         return f"{self.tag_dir}/tag-success-file/{name}_SUCCESS"
 
     def pending_notification(self, note_id: str) -> str:
-        """Note of tags for which callbacks are still to be called; not beside the tags, which Java may copy."""
+        """Note of tags for which callbacks are still to be called; not among the tags, which Java may copy."""
         return f"{self.pending_notification_dirs[0]}/{note_id}.json"
 
     @property
@@ -146,7 +146,7 @@ class TablePaths:
 
 
 def escape_path_name(text: str) -> str:
-    """Text with the characters that directory names must not hold replaced by `%` and two hex digits."""
+    """Text with the characters that directory names must not contain replaced by `%` and two hex digits."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 

@@ -53,7 +53,7 @@ class BucketMode(StrEnum):
     UNAWARE = "unaware"
     """Append tables without buckets: everything is in bucket 0."""
     DYNAMIC = "dynamic"
-    """By a hash index per partition, which grows with the keys; the primary key holds all partition columns."""
+    """By a hash index per partition, which grows with the keys; the primary key contains all partition columns."""
     CROSS_PARTITION = "cross-partition"
     """As dynamic, but a key is unique over all partitions, and moves when its row comes with another partition."""
     POSTPONED = "postponed"

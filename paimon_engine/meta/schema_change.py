@@ -1,6 +1,6 @@
 """What ALTER can change, as plain values with a JSON form.
 
-Columns are named as `column`, and what lies inside them by a path: `column.field`, `column.element.field`,
+Columns are named as `column`, and fields inside them by a path: `column.field`, `column.element.field`,
 `column.value`; a name that has dots itself is given as a tuple of names.
 """
 
@@ -21,7 +21,7 @@ ColumnPath = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new column (or field of a ROW), null in the rows that are there; last, unless a place is given.
+    """A new column (or field of a ROW), null in existing rows; last, unless a position is given.
 
     `type` is text such as `DECIMAL(10, 2)` or `ARRAY<INT>`, or an Arrow type. It must be nullable.
     """
@@ -44,7 +44,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """The column goes; its values stay in the files, but nothing reads them."""
+    """The column is dropped; its values stay in the files, but nothing reads them."""
 
     name: ColumnPath
 
@@ -53,7 +53,7 @@ class DropColumn:
 class UpdateColumnType:
     """Another type. Old values are cast when they are read, so some may lose digits or become null.
 
-    The column stays nullable or NOT NULL as it is, unless the type says NOT NULL.
+    The column keeps its nullability, unless the type says NOT NULL.
     """
 
     name: ColumnPath
@@ -62,7 +62,7 @@ class UpdateColumnType:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnNullability:
-    """Whether the column may hold nulls."""
+    """Whether the column may contain nulls."""
 
     name: ColumnPath
     nullable: bool
@@ -80,7 +80,7 @@ class UpdateColumnComment:
 class UpdateColumnDefault:
     """The value, as text, that is written instead of null; None removes it.
 
-    Paimon knows it from 1.2 on. The option `fields.<column>.default-value` is what 0.9 reads instead of null.
+    Paimon supports it from 1.2 on. The option `fields.<column>.default-value` is what 0.9 reads instead of null.
     """
 
     name: ColumnPath
@@ -89,7 +89,7 @@ class UpdateColumnDefault:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Another place among the columns; exactly one of the places."""
+    """Another position among the columns; exactly one of the fields."""
 
     name: str
     first: bool = False

@@ -10,10 +10,10 @@ from paimon_engine.types import DataType, type_to_json
 
 
 def differences(wanted: TableSchema, found: TableSchema) -> list[str]:
-    """What is other in a table than its definition wants, each as one text; empty if nothing is.
+    """The differences between a table and its definition, each as one text; empty if there are none.
 
     Columns are compared with their order, types and nullability, without ids and comments. Options and a comment that
-    the definition does not name may be there: a catalog's defaults, or what was set since.
+    the definition does not name may exist: a catalog's defaults, or what was set since.
     """
     return [*_columns(wanted, found), *_keys(wanted, found), *_options(wanted, found)]
 

@@ -1,6 +1,6 @@
 """What a table's columns, keys and options must not be: one set of rules for creation and for ALTER.
 
-What merging asks of the options is checked by the merge functions (`merge.functions`).
+Requirements of merging are checked by the merge functions (`merge.functions`).
 
 Source: `SchemaValidation`, `Schema` of the Java library; rules of later releases where they refuse what 0.9 only
 fails at when it writes.
@@ -191,17 +191,17 @@ def _check_bucket_mode(schema: TableSchema) -> None:
         raise InvalidArgumentError("'bucket' = '-2' is for tables with a primary key; use a positive number, or -1")
     if options.bucket == -1 and options.bucket_key:
         raise InvalidArgumentError(
-            "'bucket-key' goes with a fixed number of buckets; remove it, or set 'bucket' to a positive number"
+            "'bucket-key' requires a fixed number of buckets; remove it, or set 'bucket' to a positive number"
         )
     lacks_partition_key = bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
     if lacks_partition_key and mode is not BucketMode.CROSS_PARTITION:
         raise InvalidArgumentError(
-            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
+            f"primary key {list(schema.primary_keys)} must contain all partition keys {list(schema.partition_keys)} "
             "when 'bucket' is a fixed number or -2; use 'bucket' = '-1' for keys that are unique over all partitions"
         )
     if mode is BucketMode.CROSS_PARTITION and options.sequence_fields:
         raise InvalidArgumentError(
-            f"'sequence.field' needs a primary key that holds all partition keys {list(schema.partition_keys)}: "
+            f"'sequence.field' needs a primary key that contains all partition keys {list(schema.partition_keys)}: "
             f"{list(schema.primary_keys)} does not, so that its rows move between partitions in their order of arrival"
         )
     for count, key in (
@@ -236,7 +236,7 @@ def _named_column(schema: TableSchema, option: str, name: str) -> DataField:
 
 
 def _check_lists(options: Mapping[str, str]) -> None:
-    """The Java library takes a blank beside a comma for part of the name, and finds no column of that name."""
+    """The Java library takes a blank next to a comma as part of the name, and finds no column of that name."""
     for key, text in options.items():
         if key not in _LISTS_OF_NAMES and not (key.startswith(_FIELDS) and key.endswith(_LISTS_OF_COLUMNS)):
             continue
@@ -300,7 +300,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
             )
     if names and _crosses_partitions(schema):
         raise InvalidArgumentError(
-            f"'sequence.field' needs a primary key that holds all partition keys; {list(schema.primary_keys)} lacks "
+            f"'sequence.field' needs a primary key that contains all partition keys; {list(schema.primary_keys)} lacks "
             f"some of {list(schema.partition_keys)}"
         )
 
@@ -359,7 +359,7 @@ def _check_changelog(schema: TableSchema) -> None:
             )
     if options.deletion_vectors_enabled and producer == "full-compaction":
         raise InvalidArgumentError(
-            "'deletion-vectors.enabled' = 'true' goes together with 'changelog-producer' = 'none', 'input' or "
+            "'deletion-vectors.enabled' = 'true' requires 'changelog-producer' = 'none', 'input' or "
             "'lookup', not with 'full-compaction'"
         )
 
@@ -427,6 +427,6 @@ def _check_avro(data_type: DataType, name: str) -> None:
         case AtomicType(root, precision=precision):
             if precision > _AVRO_DIGITS.get(root, precision):
                 raise UnsupportedError(
-                    f"column {name!r}: Avro cannot hold {type_to_json(data_type)}; use 'file.format' = 'parquet', or "
+                    f"column {name!r}: Avro cannot store {type_to_json(data_type)}; use 'file.format' = 'parquet', or "
                     f"at most {_AVRO_DIGITS[root]} digits of the second"
                 )

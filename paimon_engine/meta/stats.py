@@ -2,7 +2,7 @@
 
 1. `StatsCollector` sees every batch of a file and keeps smallest value, largest value and null count per column.
    Bounds of texts and integers it may be given: the footer of a written Parquet file has them.
-   Java takes them from the footers, or counts itself, so each format has ways of its own (`FormatStats`).
+   Java takes them from the footers, or counts itself, so each format has its own rules (`FormatStats`).
 2. The column's stats mode drops or cuts them: `none`, `counts`, `truncate(n)`, `full`.
 3. `to_simple_stats` and `from_simple_stats` turn them into the record in a manifest and back.
 
@@ -235,7 +235,7 @@ class StatsCollector:
                 column.add(batch.column(index), with_bounds=mode.has_bounds)
 
     def add_known(self, bounds: pa.RecordBatch, null_counts: Sequence[int | None]) -> None:
-        """Take in rows of which the smallest and largest values, two rows, and the numbers of nulls are known."""
+        """Add rows whose smallest and largest values (two rows) and numbers of nulls are known."""
         self.add(bounds)
         for column, mode, low_high, count in zip(self._columns, self._modes, bounds.columns, null_counts, strict=True):
             if mode.kind != StatsKind.NONE:
@@ -251,7 +251,7 @@ class StatsCollector:
 
 
 class _ColumnStats:
-    """Running statistics of one column; bounds of each batch wait until they are asked for, Arrow scalars or floats."""
+    """Running statistics of one column; bounds of each batch are kept as Arrow scalars or floats until needed."""
 
     def __init__(self, data_type: DataType, ways: FormatStats, *, bounds_apart: bool) -> None:
         self.data_type = data_type
@@ -303,7 +303,7 @@ def is_ordered(data_type: DataType, ways: FormatStats) -> bool:
 
 
 def _float_bounds(array: pa.Array) -> tuple[float, float]:
-    """Smallest and largest number, where −0.0 lies below 0.0, which NumPy takes as equal; NaN if there is one."""
+    """Smallest and largest number, where −0.0 is less than 0.0, which NumPy treats as equal; NaN if there is one."""
     numbers = (array.drop_null() if array.null_count else array).to_numpy()
     # Many times as fast as Arrow's kernel, and it passes a NaN on.
     bounds = low, high = float(numbers.min()), float(numbers.max())

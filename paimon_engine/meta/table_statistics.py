@@ -30,7 +30,7 @@ _KEYS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of a column's values; None where it is not known. `min` and `max` are texts (`value_text`)."""
+    """Statistics of a column's values; None where unknown. `min` and `max` are texts (`value_text`)."""
 
     column_id: int
     distinct_count: int | None = None
@@ -43,7 +43,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """What is known of the rows of a snapshot after the merge, and of its columns by name."""
+    """Statistics of the rows of a snapshot after the merge, and of its columns by name."""
 
     snapshot_id: int
     schema_id: int
@@ -76,7 +76,7 @@ def _column(value: Mapping[str, Any]) -> ColumnStatistics:
 
 
 def table_statistics_to_json(statistics: TableStatistics) -> str:
-    """JSON text as the Java library writes it; what is not known is left out."""
+    """JSON text as the Java library writes it; unknown values are left out."""
     value: dict[str, Any] = {"snapshotId": statistics.snapshot_id, "schemaId": statistics.schema_id}
     if statistics.merged_record_count is not None:
         value["mergedRecordCount"] = statistics.merged_record_count

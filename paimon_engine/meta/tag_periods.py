@@ -1,4 +1,4 @@
-"""Tags that a table makes by itself: one per period, named for the time at which the period begins.
+"""Automatic tags of a table: one per period, named for the time at which the period begins.
 
 The tag of a period is put on the first snapshot at or after the period's end plus `delay`, so it holds what was
 written up to there. The clock is the snapshot's own: its commit time, or its watermark. A period in which nothing was
@@ -36,7 +36,7 @@ _ZONE_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?"
 
 @dataclass(frozen=True)
 class TagPeriods:
-    """When a table makes a tag by itself and what it is called.
+    """When a table gets an automatic tag, and the name of the tag.
 
     `zone` None is the system's. `by_watermark` takes watermarks for times, else commit times count.
     """
@@ -98,7 +98,7 @@ class DueTags:
 
 
 def tag_periods(options: TableOptions) -> TagPeriods | None:
-    """The periods that `tag.automatic-creation` asks for; None for `none` and `batch`, which know no periods.
+    """The periods of `tag.automatic-creation`; None for `none` and `batch`, which have no periods.
 
     Raises: InvalidArgumentError if an option cannot be parsed, or the delay is as long as a period.
     """
@@ -117,7 +117,7 @@ def tag_periods(options: TableOptions) -> TagPeriods | None:
 
 
 def periods_of_names(options: TableOptions) -> TagPeriods:
-    """The periods that tags of the table are named for, whether or not it makes tags by itself."""
+    """The periods by which tags of the table are named, whether or not they are created automatically."""
     length, pattern = _length_and_pattern(options)
     return TagPeriods(by_watermark=False, zone=None, length=length, pattern=pattern)
 
@@ -194,7 +194,7 @@ def batch_tags(options: TableOptions, tags: Iterable[Tag]) -> list[Tag]:
 
 
 def zone_of(option: str, text: str | None) -> tzinfo | None:
-    """The time zone of its name (`Europe/Berlin`) or offset (`GMT-08:00`); None, the system's, if there is no text.
+    """The time zone of its name (`Europe/Berlin`) or offset (`GMT-08:00`); None, the system's, if the text is empty.
 
     Raises: InvalidArgumentError naming the option.
     """

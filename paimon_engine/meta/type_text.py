@@ -30,7 +30,7 @@ _NESTED: Final = re.compile(
     r"\s*(?P<head>ARRAY|MULTISET|MAP|ROW)\s*<(?P<inside>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*", re.IGNORECASE | re.DOTALL
 )
 _DEPTH_MAX: Final = 64
-"""Types in types; deeper ones are not needed, and each takes a call in every function that goes through types."""
+"""Nesting of types; deeper ones are not needed, and each costs a call in every recursive function."""
 _SHOWN_CHARS: Final = 60
 _FIELD: Final = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s`<>,():]+))\s*(?::|\s)\s*(?P<type>.+?)"
@@ -54,7 +54,7 @@ def to_data_type(value: TypeLike) -> DataType:
     try:
         return parse_type(value)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidArgumentError(f"{value!r} is not a type as schema files hold it") from error
+        raise InvalidArgumentError(f"{value!r} is not a type as schema files store it") from error
 
 
 def parse_type_text(text: str) -> DataType:
@@ -63,7 +63,7 @@ def parse_type_text(text: str) -> DataType:
     Raises: InvalidArgumentError, UnsupportedError.
     """
     if text.count("<") > _DEPTH_MAX and max(accumulate((char == "<") - (char == ">") for char in text)) > _DEPTH_MAX:
-        raise InvalidArgumentError(f"{text[:_SHOWN_CHARS]!r} … holds types in more than {_DEPTH_MAX} others")
+        raise InvalidArgumentError(f"{text[:_SHOWN_CHARS]!r} … nests types more than {_DEPTH_MAX} levels deep")
     match = _NESTED.fullmatch(text)
     if match is None:
         return parse_atomic(text)
@@ -87,17 +87,17 @@ def parse_type_text(text: str) -> DataType:
             return MapType(with_nullable(types[0], nullable=False), types[1], nullable)
 
 
-def _field(text: str, whole: str) -> DataField:
+def _field(text: str, complete_text: str) -> DataField:
     match = _FIELD.fullmatch(text)
     if match is None:
         raise InvalidArgumentError(
-            f"{text.strip()!r} in {whole!r} is not a field; write a name and a type, as in ROW<a INT, b STRING>"
+            f"{text.strip()!r} in {complete_text!r} is not a field; write a name and a type, as in ROW<a INT, b STRING>"
         )
     comment = None if match["comment"] is None else match["comment"].replace("''", "'")
     return DataField(-1, match["quoted"] or match["name"], parse_type_text(match["type"]), comment)
 
 
-def _split(text: str, whole: str) -> list[str]:
+def _split(text: str, complete_text: str) -> list[str]:
     """Parts between the commas that are in no brackets and in no quotes."""
     parts, depth, quote = [""], 0, ""
     for char in text:
@@ -113,5 +113,5 @@ def _split(text: str, whole: str) -> list[str]:
         if depth < 0:
             break
     if depth != 0:
-        raise InvalidArgumentError(f"{whole!r} is not a Paimon type; its brackets do not match")
+        raise InvalidArgumentError(f"{complete_text!r} is not a Paimon type; its brackets do not match")
     return parts

@@ -1,4 +1,4 @@
-"""Fields of metadata records that this engine does not know: read, carried along, and written again as they were.
+"""Fields of metadata records that this engine does not know: read, kept, and written again unchanged.
 
 Later releases add fields to manifests and manifest lists. A record that is written again, because manifests were
 merged or a list grew, keeps them, each with the Avro type that its writer gave it. All become nullable, since records

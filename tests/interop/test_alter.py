@@ -239,7 +239,7 @@ FINE: list[dict[str, Any]] = [
 ]
 CREATED: list[tuple[dict[str, Any], str]] = [
     ({"options": {"bucket": "0"}}, "'bucket' = '0'"),
-    ({"options": {"bucket": "-1", "bucket-key": "k"}}, "'bucket-key' goes with a fixed number"),
+    ({"options": {"bucket": "-1", "bucket-key": "k"}}, "'bucket-key' requires a fixed number"),
     ({"options": {"bucket": "1"}}, "needs 'bucket-key'"),
     ({"options": {"bucket": "1", "bucket-key": "l"}}, "'l' must not have a nested type"),
     ({"options": {"full-compaction.delta-commits": "2"}}, "'full-compaction.delta-commits'"),
@@ -259,7 +259,7 @@ CREATED: list[tuple[dict[str, Any], str]] = [
     ({"keys": ["k"], "options": {"bucket": "1", "sequence.field": "v,v"}}, "twice"),
     ({"keys": ["k"], "options": {"bucket": "1", "sequence.field": "z"}}, "no column 'z'"),
     ({"keys": ["k"], "options": {"bucket": "1", "fields.k.default-value": "1"}}, "takes no default value"),
-    ({"keys": ["k"], "parts": ["v"], "options": {"bucket": "1"}}, "must hold all partition keys"),
+    ({"keys": ["k"], "parts": ["v"], "options": {"bucket": "1"}}, "must contain all partition keys"),
     ({"keys": ["k"], "parts": ["v"], "options": {"sequence.field": "l"}}, "'sequence.field'"),
     ({"keys": ["l"], "options": {"bucket": "1"}}, "'l' must not have a nested type"),
     ({"keys": ["k"], "options": {"primary-key": "k"}}, "leave one out"),

@@ -31,7 +31,7 @@ REFUSED: list[tuple[dict[str, Any], type[PaimonError], str]] = [
     (
         {"primary_keys": ["k"], "partition_keys": ["p"], "options": {"sequence.field": "v"}},
         InvalidArgumentError,
-        "'sequence.field' needs a primary key that holds all partition keys",
+        "'sequence.field' needs a primary key that contains all partition keys",
     ),
     ({"primary_keys": ["k"], "options": {"dynamic-bucket.max-buckets": "0"}}, InvalidArgumentError, "max-buckets"),
     ({"primary_keys": ["k"], "options": {"dynamic-bucket.max-buckets": "-2"}}, InvalidArgumentError, "'-2'; use"),

@@ -61,7 +61,7 @@ class BitmapSettings:
 def bitmap_settings(options: Mapping[str, str], data_type: AtomicType) -> BitmapSettings:
     """Settings of the options `version` and `index-block-size`.
 
-    Version 1 unless asked for, since 0.9 reads no other; BOOLEAN, which it does not read at all, in version 2.
+    Version 1 by default, since 0.9 reads no other; BOOLEAN, which it does not read at all, in version 2.
 
     Raises: InvalidArgumentError.
     """
@@ -116,7 +116,7 @@ def _blocks(
     while begin < len(values):
         firsts.append(begin)
         before = int(ends[begin - 1]) if begin else 0
-        # Java fails on a value that no block can hold; here it gets a block of its own, which Java can read.
+        # Java fails on a value that is larger than a block; here it gets a separate block, which Java can read.
         begin = max(begin + 1, int(np.searchsorted(ends, before + block_bytes - 4, side="right")))
     bounds = [*firsts, len(values)]
     blocks = [
@@ -133,7 +133,7 @@ def _blocks(
 
 
 class BitmapIndex:
-    """An index that was read; bitmaps are decoded when they are asked for."""
+    """An index that was read; bitmaps are decoded when they are needed."""
 
     def __init__(self, cursor: Cursor, data_type: AtomicType) -> None:
         """Takes head and entries. Raises: CorruptTableError."""

@@ -46,7 +46,7 @@ class BloomBuilder:
         self._bits = np.zeros(self._bit_count // 8, np.uint8)
 
     def add(self, column: pa.Array) -> None:
-        """Takes in stored values; nulls are left out."""
+        """Adds stored values; nulls are left out."""
         hashes = _hashes(pc.unique(column).drop_null())
         for number in range(1, self._function_count + 1):
             bit_numbers = _bit_numbers(hashes, number, self._bit_count)
@@ -70,7 +70,7 @@ class BloomFilter:
             raise cursor.corrupt("a bloom filter without bits")
 
     def may_hold(self, values: list[Value]) -> bool:
-        """Whether one of the stored values may be there."""
+        """Whether one of the stored values may be in the column."""
         if not values:
             return False
         binary = isinstance(values[0], bytes)

@@ -29,7 +29,7 @@ _SMALLEST: Final = -(1 << 63)
 
 
 def encode_bsi(chunks: Sequence[pa.Array]) -> bytes | None:
-    """Index of a column of integers; None if it holds −2⁶³, whose magnitude Java cannot write either."""
+    """Index of a column of integers; None if it contains −2⁶³, whose magnitude Java cannot write either."""
     column = pa.chunked_array(chunks).cast(pa.int64()).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -56,7 +56,7 @@ class BsiIndex:
     """An index that was read."""
 
     def __init__(self, cursor: Cursor) -> None:
-        """Takes the whole index. Raises: CorruptTableError."""
+        """Parses the complete index. Raises: CorruptTableError."""
         cursor.version(VERSION)
         self.row_count = cursor.int32()
         self._positive = _Half(cursor, self.row_count)
@@ -80,7 +80,7 @@ class BsiIndex:
 
 
 class _Half:
-    """The slices of the numbers of one sign; none where the flag before them says so."""
+    """The slices of the numbers of one sign; none if the flag before them is not set."""
 
     def __init__(self, cursor: Cursor, row_count: int) -> None:
         self._least = 0

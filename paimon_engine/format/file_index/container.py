@@ -35,7 +35,7 @@ ByteRange = tuple[int, int]
 """Offset from the container's begin, and length, of an index."""
 
 Indexes = Mapping[str, Mapping[str, bytes | None]]
-"""Column → index type → bytes; None for an index that holds no value."""
+"""Column → index type → bytes; None for an index without values."""
 
 
 def encode_container(indexes: Indexes) -> bytes:
@@ -67,7 +67,7 @@ def encode_container(indexes: Indexes) -> bytes:
 
 
 def read_head(stream: BinaryIO, path: str) -> dict[str, dict[str, ByteRange | None]]:
-    """Where the indexes lie in the container that `stream` begins with: column → index type → offset and length.
+    """Where the indexes are in the container that `stream` begins with: column → index type → offset and length.
 
     Raises: CorruptTableError naming file and offset.
     """
@@ -101,7 +101,7 @@ def _byte_range(cursor: Cursor, head_bytes: int) -> ByteRange | None:
     if start == _NO_VALUE:
         return None
     if start < head_bytes or length < 0:
-        raise cursor.corrupt(f"an index of {length} bytes at {start} does not lie after the head", at=cursor.offset - 8)
+        raise cursor.corrupt(f"an index of {length} bytes at {start} is not after the head", at=cursor.offset - 8)
     return start, length
 
 

@@ -70,7 +70,7 @@ class Cursor:
             raise self.corrupt(f"version {known} expected, found {found}", at=self.offset - 1)
 
     def bitmap(self, row_count: int, size: int | None = None) -> BitMap:
-        """A Roaring bitmap of rows, in `size` bytes where that is known."""
+        """A Roaring bitmap of rows, in `size` bytes if that is known."""
         begin = self.offset
         data = self.data[begin:] if size is None else self.take(size)
         try:

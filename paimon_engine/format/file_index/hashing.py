@@ -1,4 +1,4 @@
-"""Hashes of whole columns: those that bloom filters are made of, and those that order Java's maps.
+"""Hashes of whole columns: those of bloom filters, and those that order Java's maps.
 
 All functions take values without nulls and give one hash per value; integers wrap as Java's do.
 
@@ -98,7 +98,7 @@ def _rotated(words: Array, turn: int) -> Array:
 
 
 def _while_left(positions: Array, ends: Array, width: int) -> Iterator[Array]:
-    """Rows that have `width` bytes left, again and again; afterwards their positions lie behind these bytes."""
+    """Rows that have `width` bytes left, repeatedly; afterwards their positions are after these bytes."""
     rows = np.flatnonzero(ends - positions >= width)
     while len(rows):
         yield rows
@@ -126,7 +126,7 @@ def java_order(hash_codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Order of distinct values, given in order of insertion, in the order in which a Java `HashMap` gives them.
 
     For maps that are filled by `computeIfAbsent`, which grow late and put new values in front of their bin. Java makes
-    trees of very crowded bins, whose order is another one; nothing depends on it.
+    trees of very crowded bins, whose order is different; nothing depends on it.
     """
     last = len(hash_codes) - 1
     capacity = 16
@@ -160,7 +160,7 @@ def number_hash_codes(numbers: Array) -> npt.NDArray[np.int32]:
 
 
 def string_hash_codes(column: pa.Array) -> npt.NDArray[np.int32]:
-    """`BinaryString.hashCode` of each value: MurmurHash3, bytes behind the last whole word taken one by one."""
+    """`BinaryString.hashCode` of each value: MurmurHash3, bytes after the last complete word one by one."""
     data, starts, lengths = _bytes_of(column)
     hashes = np.full(len(starts), _MURMUR_SEED, np.uint32)
     positions, ends = starts.copy(), starts + lengths

@@ -52,7 +52,7 @@ _MICROS_PRECISION: Final = 6
 
 
 def takes(kind: str, data_type: DataType) -> bool:
-    """Whether an index of that type can hold a column of that type; no unknown one can."""
+    """Whether an index of that type supports a column of that type; unknown types of index support none."""
     if not isinstance(data_type, AtomicType) or data_type.root not in _TAKEN.get(kind, ()):
         return False
     if data_type.root is TypeRoot.DECIMAL:
@@ -60,12 +60,12 @@ def takes(kind: str, data_type: DataType) -> bool:
     return kind != RANGE_BITMAP or data_type.root not in TIMESTAMP_ROOTS or data_type.precision <= _MICROS_PRECISION
 
 
-# ── what a table asks for ───────────────────────────────────────────────────────────────────────
+# ── options of a table ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """An index that a table's options ask for; `key` chooses the values of one key of a map column."""
+    """An index that a table's options require; `key` chooses the values of one key of a map column."""
 
     kind: str
     column: str
@@ -78,7 +78,7 @@ class IndexSpec:
 
 
 def index_specs(raw: Mapping[str, str]) -> list[IndexSpec]:
-    """The indexes that table options ask for.
+    """The indexes that table options require.
 
     Raises: InvalidArgumentError for an empty column name, and for options of a column without such an index.
     """
@@ -115,7 +115,7 @@ def _split(name: str) -> tuple[str, str | None]:
 def indexed_type(spec: IndexSpec, column_type: DataType) -> AtomicType:
     """Type of the values that go into the index.
 
-    Raises: UnsupportedError naming the option, if such an index cannot hold them.
+    Raises: UnsupportedError naming the option, if such an index does not support them.
     """
     data_type = column_type
     if spec.key is not None and isinstance(column_type, MapType) and _is_text(column_type.key):
@@ -147,11 +147,11 @@ class IndexBuilder(Protocol):
         """Takes in the next rows, in stored form."""
 
     def finish(self) -> bytes | None:
-        """Bytes of the index; None if it cannot hold these values."""
+        """Bytes of the index; None if it cannot store these values."""
 
 
 class _Collecting:
-    """Holds the column until all of it is known."""
+    """Collects the column until all of it is known."""
 
     def __init__(self, encode: Callable[[Sequence[pa.Array]], bytes | None]) -> None:
         self._encode = encode

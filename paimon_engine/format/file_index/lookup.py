@@ -1,6 +1,6 @@
-"""Which rows of a file can match a predicate, as far as its indexes know.
+"""Which rows of a file can match a predicate, by its indexes.
 
-The answer may hold rows that do not match, never the other way round: rows are filtered once more when they are read.
+The answer may include rows that do not match, and misses none that do: rows are filtered again when they are read.
 
 Source: `FileIndexPredicate` and the readers of the index types of the Java library.
 """
@@ -31,7 +31,7 @@ MatchingRows = BitMap | None
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What is asked of a column: an operator, and values in stored form, which identify all values where `exact`."""
+    """The query of a column: an operator, and values in stored form, which identify all values where `exact`."""
 
     operator: str
     values: tuple[Value, ...]
@@ -44,7 +44,7 @@ class FileIndexes:
     def __init__(
         self, stream: BinaryIO, path: str, *, row_count: int, columns: Mapping[str, tuple[str, DataType]]
     ) -> None:
-        """Reads the head; indexes are read when they are asked for. Raises: CorruptTableError."""
+        """Reads the head; indexes are read when they are needed. Raises: CorruptTableError."""
         self._stream = stream
         self._path = path
         self._row_count = row_count

@@ -133,7 +133,7 @@ class RangeBitmapIndex:
     """An index that was read."""
 
     def __init__(self, cursor: Cursor, data_type: AtomicType) -> None:
-        """Takes the whole index. Raises: CorruptTableError."""
+        """Parses the complete index. Raises: CorruptTableError."""
         self._data_type = data_type
         head_end = cursor.int32() + cursor.offset
         cursor.version(VERSION)

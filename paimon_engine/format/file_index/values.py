@@ -1,4 +1,4 @@
-"""A column as file indexes hold it: integers, or bytes.
+"""A column as file indexes store it: integers, or bytes.
 
     BOOLEAN                      int8, 0 or 1
     TINYINT … BIGINT             int8 … int64
