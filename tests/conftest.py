@@ -16,6 +16,7 @@ from hypothesis.internal.conjecture import providers
 from paimon_engine.errors import hidden_within
 from tests.support.newest import NewestPaimon, start_newest
 from tests.support.oracle import JavaPaimon, start_oracle
+from tests.support.paimon2 import start_paimon2
 from tests.support.parent_watch import end_with_parent
 from tests.support.pypaimon import PyPaimon, start_pypaimon
 from tests.support.reference import CACHE
@@ -120,6 +121,12 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPaimon]:
 def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewestPaimon]:
     """Java Paimon of the newest release; skips where its jar cannot be fetched."""
     yield from start_newest(tmp_path_factory.mktemp("newest") / "java.log")
+
+
+@pytest.fixture(scope="session")
+def paimon2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPaimon]:
+    """Java Paimon 2; skips where its jar cannot be fetched."""
+    yield from start_paimon2(tmp_path_factory.mktemp("paimon2") / "java.log")
 
 
 @pytest.fixture(scope="session")

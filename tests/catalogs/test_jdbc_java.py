@@ -43,8 +43,7 @@ def java(oracle: JavaPaimon, options: Mapping[str, str], tmp_path: Path) -> Java
     driver, package = DRIVERS[options["uri"].split(":")[1]]
     if not driver.exists():
         pytest.skip(f"no JDBC driver of the database: apt-get install {package}")
-    module = oracle._module
-    jars = [module.paimon_jar(), *module.hadoop_jars(), str(driver)]
+    jars = [*oracle.jars, str(driver)]
     given = ";".join(f"{key}={value}" for key, value in options.items())
 
     def start(*command: str) -> subprocess.Popen[str]:

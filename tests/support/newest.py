@@ -1,31 +1,21 @@
 """The newest release of Java Paimon, in a process of its own: `newest.read(path)`, `newest.write(path, rows_of=…)`.
 
-Its jar is fetched by Maven into `.cache/newest-paimon`; the Hadoop classes that it needs come with pyspark.
+Its jar is fetched by Maven; the Hadoop classes that it needs come with pyspark.
 """
 
 from __future__ import annotations
 
-import fcntl
-import importlib.util
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.canonical import Row
-from tests.support.reference import CACHE
+from tests.support.java_jars import classpath, require_compiler
 
 VERSION = "1.4.2"
-HOME = CACHE / "newest-paimon"
-JAR = HOME / f"paimon-bundle-{VERSION}.jar"
 PROGRAM = Path(__file__).parent / "java" / "NewestPaimon.java"
-FETCH_TIMEOUT_S = 600
-HADOOP = ("hadoop-client-*.jar", "snappy-java-*.jar", "commons-logging-*.jar", "slf4j-api-*.jar")
 
 
 class NewestPaimonError(RuntimeError):
@@ -129,47 +119,7 @@ class NewestPaimon:
 
 def start_newest(log: Path) -> Iterator[NewestPaimon]:
     """The library, ready for requests; skips where a JDK, Maven or the jars are missing."""
-    if shutil.which("javac") is None:
-        pytest.skip("no javac: the program that drives Java Paimon is compiled when it starts")
-    jars = ":".join([str(_jar()), *map(str, _hadoop())])
-    paimon = NewestPaimon(jars, log)
+    require_compiler()
+    paimon = NewestPaimon(classpath(f"org.apache.paimon:paimon-bundle:{VERSION}"), log)
     yield paimon
     paimon.close()
-
-
-def _hadoop() -> list[Path]:
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        pytest.skip("no pyspark: the Hadoop classes that Java Paimon needs come with it")
-    folder = Path(spec.origin).parent / "jars"
-    return [jar for pattern in HADOOP for jar in sorted(folder.glob(pattern))]
-
-
-def _jar() -> Path:
-    HOME.mkdir(parents=True, exist_ok=True)
-    with (HOME / "lock").open("w") as lock:
-        # Two test runs may want it at the same time.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not JAR.exists():
-            _fetch()
-    return JAR
-
-
-def _fetch() -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        pytest.skip(f"no Maven to fetch {JAR.name} with; or put that file into {HOME}")
-    part = HOME / f"part-{os.getpid()}"
-    artifact = f"org.apache.paimon:paimon-bundle:{VERSION}"
-    try:
-        subprocess.run(
-            [maven, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={part}"],
-            check=True,
-            capture_output=True,
-            timeout=FETCH_TIMEOUT_S,
-        )
-        (part / JAR.name).rename(JAR)
-    except (subprocess.SubprocessError, OSError) as error:
-        pytest.skip(f"{artifact} could not be fetched: {error}")
-    finally:
-        shutil.rmtree(part, ignore_errors=True)

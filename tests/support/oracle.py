@@ -10,10 +10,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -25,11 +25,13 @@ TABLE = "@table"
 
 
 class JavaPaimon:
-    """Java Paimon 0.9, reading, checking and writing tables in local directories."""
+    """A release of Java Paimon, reading, checking and writing tables in local directories."""
 
-    def __init__(self, module: ModuleType, log: Path) -> None:
-        """`module` is the reference's driver; Java's standard error is written to `log`."""
-        self._module = module
+    def __init__(self, start: Callable[[IO[bytes]], Any], log: Path, jars: Sequence[str], release: str = "0.9") -> None:
+        """`start` begins a process that answers commands; Java's standard error is written to `log`."""
+        self.release = release
+        self.jars = jars
+        self._start = start
         self._log = log
         self._process: Any = None
 
@@ -44,7 +46,7 @@ class JavaPaimon:
         """One command given as an object; starts Java at the first one, and again after it died."""
         if self._process is None or self._process._process.poll() is not None:
             with self._log.open("ab") as log:
-                self._process = self._module.Oracle(stderr=log)
+                self._process = self._start(log)
         answer: dict[str, Any] = self._process.send(dict(command))
         return answer
 
@@ -85,13 +87,21 @@ def start_oracle(log: Path) -> Iterator[JavaPaimon]:
         module.command()
     except subprocess.CalledProcessError as error:
         pytest.skip(f"the jars of the Java reference could not be fetched or compiled: {error}")
-    oracle = JavaPaimon(module, log)
+    jars = [module.paimon_jar(), *module.hadoop_jars()]
+    oracle = JavaPaimon(lambda errors: module.Oracle(stderr=errors), log, jars)
     yield oracle
     oracle.close()
 
 
 def _without_defaults(module: ModuleType) -> None:
-    """Puts a configuration of nothing in front of Hadoop's own, which its classes read again for every data file."""
+    """Lets the reference find `without_defaults` ahead of Hadoop's classes."""
+    nothing = str(without_defaults())
+    jars = [jar for jar in module.hadoop_jars() if jar != nothing]
+    os.environ["PAIMON_HADOOP_CLASSPATH"] = os.pathsep.join([nothing, *jars])
+
+
+def without_defaults() -> Path:
+    """A configuration of nothing to put in front of Hadoop's own, which its classes read again for every data file."""
     # Those of MapReduce and YARN are loaded as soon as a Parquet class needs them.
     for name in ("core", "mapred", "yarn", "hdfs"):
         nothing = CACHE / "hadoop" / f"{name}-default.xml"
@@ -100,8 +110,7 @@ def _without_defaults(module: ModuleType) -> None:
             whole = nothing.with_suffix(f".{os.getpid()}")
             whole.write_text("<configuration/>\n", encoding="utf-8")
             whole.replace(nothing)
-    jars = [jar for jar in module.hadoop_jars() if jar != str(CACHE / "hadoop")]
-    os.environ["PAIMON_HADOOP_CLASSPATH"] = os.pathsep.join([str(CACHE / "hadoop"), *jars])
+    return CACHE / "hadoop"
 
 
 def _driver(path: Path) -> ModuleType:

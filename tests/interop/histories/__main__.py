@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.interop.histories.program import from_json
 from tests.interop.histories.shrink import failure
-from tests.interop.histories.trial import java, small_trial, trial
+from tests.interop.histories.trial import RELEASES, java, small_trial, trial
 from tests.support.reference import CACHE
 
 FOUND = CACHE / "histories"
@@ -32,12 +32,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--workers", type=int, default=1, help="processes, each with a Java of its own")
     parser.add_argument("--again", type=Path, help="a program that was found earlier")
+    parser.add_argument("--release", choices=list(RELEASES), default="0.9", help="of Java Paimon")
     parser.add_argument("--no-shrink", action="store_true", help="only print which seeds differ, and how")
     parser.add_argument("--most", type=int, default=20, help="differences after which it ends")
     asked = parser.parse_args()
     FOUND.mkdir(parents=True, exist_ok=True)
     if asked.again is not None:
-        told = failure(from_json(asked.again.read_text("utf-8")), java())
+        told = failure(from_json(asked.again.read_text("utf-8")), java(asked.release))
         print(told or "no difference")
         return int(told is not None)
     return int(_many(range(asked.seed, asked.seed + asked.programs), asked) > 0)
@@ -47,7 +48,11 @@ def _many(seeds: range, asked: argparse.Namespace) -> int:
     begin, found, done = time.monotonic(), 0, 0
     with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
         trials = {
-            (pool.submit(trial, seed) if asked.no_shrink else pool.submit(small_trial, seed, FOUND)): seed
+            (
+                pool.submit(trial, seed, asked.release)
+                if asked.no_shrink
+                else pool.submit(small_trial, seed, FOUND, asked.release)
+            ): seed
             for seed in seeds
         }
         for ended in as_completed(trials):

@@ -5,41 +5,66 @@ from __future__ import annotations
 import atexit
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.interop.histories.draw import draw_program
-from tests.interop.histories.program import to_json
+from tests.interop.histories.program import Program, to_json
 from tests.interop.histories.shrink import failure, shrunk
 from tests.support.oracle import JavaPaimon, start_oracle
+from tests.support.paimon2 import start_paimon2
 
-_JAVA: list[JavaPaimon] = []
+RELEASES = {"0.9": start_oracle, "2": start_paimon2}
+NOT_ALIKE = ("record-level.expire-time", "record-level.time-field")
+"""Java 2 hides expired records from all readers, Java 0.9 those that a compaction or a merge has met."""
+_JAVA: dict[str, JavaPaimon] = {}
 
 
-def trial(seed: int) -> str | None:
-    """How the program of the seed differs; None: not at all."""
-    return failure(draw_program(seed), java())
-
-
-def small_trial(seed: int, folder: Path) -> str | None:
-    """As `trial`; a program that differs is made smaller and left in the folder."""
+def program_for(seed: int, release: str) -> Program:
+    """The program of a seed, without what releases of Java do in different ways."""
     program = draw_program(seed)
-    told = failure(program, java())
+    return program if release == "0.9" else _for_java_2(program)
+
+
+def _for_java_2(program: Program) -> Program:
+    options = {key: value for key, value in program.options.items() if key not in NOT_ALIKE}
+    if "listagg" not in options.values():
+        return replace(program, options=options)
+    # Java 2 leaves empty texts out of lists.
+    steps = [
+        {**step, "rows": [["-" if one == "" else one for one in row] for row in step["rows"]]}
+        if "rows" in step
+        else step
+        for step in program.steps
+    ]
+    return replace(program, options=options, steps=steps)
+
+
+def trial(seed: int, release: str = "0.9") -> str | None:
+    """How the program of the seed differs; None: not at all."""
+    return failure(program_for(seed, release), java(release))
+
+
+def small_trial(seed: int, folder: Path, release: str = "0.9") -> str | None:
+    """As `trial`; a program that differs is made smaller and left in the folder."""
+    program = program_for(seed, release)
+    told = failure(program, java(release))
     if told is None:
         return None
-    small, told = shrunk(program, told, java())
-    path = folder / f"seed-{seed}.json"
+    small, told = shrunk(program, told, java(release))
+    path = folder / f"seed-{seed}-{release}.json"
     path.write_text(to_json(small), encoding="utf-8")
-    return f"{told}\n{to_json(small)}python -m tests.interop.histories --again {path}\n"
+    return f"{told}\n{to_json(small)}python -m tests.interop.histories --again {path} --release {release}\n"
 
 
-def java() -> JavaPaimon:
+def java(release: str = "0.9") -> JavaPaimon:
     """The Java of this process; begun at the first call, ended with the process."""
-    if not _JAVA:
+    if release not in _JAVA:
         os.environ.setdefault("PAIMON_ORACLE_HEAP", "512m")
         # Programs are short: compiling well costs more than it gives.
         os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        log = Path(tempfile.gettempdir()) / f"histories-java-{os.getpid()}.log"
-        _JAVA.append(next(start_oracle(log)))
+        log = Path(tempfile.gettempdir()) / f"histories-java-{os.getpid()}-{release}.log"
+        _JAVA[release] = next(RELEASES[release](log))
         atexit.register(log.unlink, missing_ok=True)
-        atexit.register(_JAVA[0].close)
-    return _JAVA[0]
+        atexit.register(_JAVA[release].close)
+    return _JAVA[release]
