@@ -36,17 +36,22 @@ def lineage(
     action: str,
     *,
     sources: Sequence[str] = (),
+    source_table: tuple[PaimonHook, str] | None = None,
     is_overwrite: bool = False,
     result: engine.JobResult | None = None,
 ) -> Any:
     """The `OperatorLineage` of a task; with a `result` when it has ended, which may have changed nothing.
 
-    Looks at the table's schema; where that fails, as for a table that is not there yet, only names are told.
+    `source_table` is another table that was read, with its warehouse. Looks at the schemas of the tables; where that
+    fails, as for a table that is not there yet, only names are told.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
 
     seen = _Table(hook, table)
     inputs = list(_source_datasets(sources))
+    if source_table is not None:
+        read = None if result is None else result.details.get("source_snapshot_id")
+        inputs.append(_Table(*source_table).as_input(read))
     if action in _REWRITES | _ONLY_READS:
         inputs.append(seen.as_input())
     has_changed = result is None or result.status not in UNCHANGED
@@ -76,11 +81,14 @@ class _Table:
         except (PaimonError, OSError) as error:
             logger.info("Lineage names no columns of %s: %s", table, masked(str(error)))
 
-    def as_input(self) -> Any:
-        """The table as it is read."""
+    def as_input(self, snapshot_id: int | None = None) -> Any:
+        """The table as it is read, at a snapshot if that is known."""
         from airflow.providers.common.compat.openlineage.facet import InputDataset
 
-        return InputDataset(self.namespace, self.name, facets=self._facets())
+        facets = self._facets()
+        if snapshot_id is not None:
+            facets["version"] = _version(snapshot_id)
+        return InputDataset(self.namespace, self.name, facets=facets)
 
     def as_output(self, result: engine.JobResult | None, life_cycle: str | None) -> Any:
         """The table as it came out, with what was written into it."""

@@ -50,7 +50,7 @@ class TableTasks(ABC):
         task_id: str | None = None,
         **more: Any,
     ) -> PaimonWriteOperator:
-        """Writes files into the table: `PaimonWriteOperator`."""
+        """Writes files, or another `paimon_table`, into the table: `PaimonWriteOperator`."""
         from airflow_provider_paimon.operators.write import PaimonWriteOperator
 
         given: dict[str, Any] = {"source": source, "format": format, "overwrite": overwrite, "create": create}

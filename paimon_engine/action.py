@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from paimon_engine.env import Env
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.executor import Done, Executor, Failed, LocalExecutor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
@@ -54,7 +55,7 @@ class Context:
     `commit_user` is the name under which it commits: with one the action is done once, however often it is called;
     without, each call is an action of its own. `earlier_user` is the name of a job whose work it does again on purpose.
     `looked_up` is set by `action_once`. `is_new` says that the job has just created the table. `phases` takes down
-    where the time goes.
+    where the time goes. `open_other` opens other tables.
     """
 
     table: TableHandle
@@ -65,6 +66,16 @@ class Context:
     looked_up: JobCommit | None = None
     is_new: bool = False
     phases: Phases = field(default_factory=Phases)
+    open_other: Callable[[str], TableHandle] | None = None
+
+    def other_table(self, name: str) -> TableHandle:
+        """Another table that the action reads, by its name or path.
+
+        Raises: UnsupportedError outside of jobs, which know where names are; NotFoundError and so on.
+        """
+        if self.open_other is None:
+            raise UnsupportedError(f"only a job knows where the table {name!r} is: run this action as a job")
+        return self.open_other(name)
 
     @property
     def job(self) -> JobCommit:

@@ -9,40 +9,40 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, date
 from decimal import Decimal
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from paimon_engine.action import Context
 from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
 from paimon_engine.actions.create_table import CreateTable, draft_of
-from paimon_engine.actions.write import Write, write_is_done
+from paimon_engine.actions.write import TABLE, Write, write_is_done
+from paimon_engine.actions.write import planned_bytes as write_bytes
 from paimon_engine.env import Env, EnvConfig, secret_values
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, hide
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor, arrow_threads
-from paimon_engine.meta.paths import MAIN_BRANCH
-from paimon_engine.metastores import CatalogConfig, open_metastore
-from paimon_engine.metastores.base import TableName
-from paimon_engine.options.names import check_names
+from paimon_engine.job_table import (
+    CatalogRef,
+    NewTable,
+    SourceRef,
+    StorageRef,
+    TableRef,
+    open_or_make,
+    open_table,
+)
 from paimon_engine.progress import OnProgress
 from paimon_engine.resources import Resources
-from paimon_engine.secrecy import (
-    check_address,
-    check_shown,
-    hidden_values,
-    shows_catalog_option,
-    shows_storage_option,
-    shows_table_option,
-)
-from paimon_engine.specs import Edge, Spec, Texts, check_fields, decode
+from paimon_engine.secrecy import check_shown, shows_catalog_option, shows_storage_option, shows_table_option
+from paimon_engine.specs import Edge, Spec, decode
 from paimon_engine.specs.schema import schema_of
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.handle import TableHandle, load_table
-from paimon_engine.table.state.warehouse import TableDraft, check_engine_can, create_table, table_path
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.warehouse import Columns, TableDraft, check_engine_can
 from paimon_engine.table.write.source_files import check_first_rows, source_bytes, source_schema
+from paimon_engine.table.write.source_table import SourceTable, check_table_rows, source_table
 from paimon_engine.units import MIB, size_text
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "JobResult",
     "NewTable",
     "Resources",
+    "SourceRef",
     "StorageRef",
     "TableRef",
     "action_type",
@@ -77,72 +78,12 @@ _JOBS: Final = Edge(zone=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class TableRef(Spec):
-    """A table: a warehouse and `database.table`, or the path of its directory."""
-
-    warehouse: str | None = None
-    name: str | None = None
-    path: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError for what is not a text, or an address that holds a password."""
-        check_fields(self)
-        for address in (self.warehouse, self.path):
-            check_address(address or "", "the table")
-
-    def location(self) -> str:
-        """Path of the table's directory, where its place follows from its name.
-
-        Raises: InvalidArgumentError if it is named in no way, or in both.
-        """
-        if self.path is not None and self.name is None:
-            return self.path.rstrip("/")
-        if self.path is None and self.name is not None and self.warehouse:
-            return table_path(self.warehouse, self.name)
-        raise InvalidArgumentError("name a table either by warehouse and database.table, or by its path")
-
-
-@dataclass(frozen=True, slots=True)
-class StorageRef(Spec):
-    """Options of the store; `secrets` maps an option to the environment variable that holds its value."""
-
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    secrets: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogRef(Spec):
-    """Options of the catalog that knows the table's name, as in `Catalog(options=…)`; secrets as in `StorageRef`.
-
-    Without any the warehouse is a directory.
-    """
-
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    secrets: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class NewTable(Spec):
-    """How to create the table of a write if it is not there.
-
-    `columns` maps names to Paimon's types; without them the columns are those of the first source file, if that has
-    types.
-    """
-
-    primary_keys: Sequence[str] = ()
-    partition_keys: Sequence[str] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
-    comment: str | None = None
-    columns: Annotated[Texts | None, "columns with their types"] = None
-
-
-@dataclass(frozen=True, slots=True)
 class Job(Spec):
     """An action on a table. `commit_user` is the same for every attempt of one job: a repeated one commits once.
 
     `table_secrets` maps options of the table to the environment variables that hold their values.
     `earlier_user` is the commit user of an earlier job whose work is done again on purpose: the result warns of what
-    stays of that.
+    stays of that. `source` says where the table is that a write reads, if not in the same warehouse.
     """
 
     table: TableRef
@@ -155,10 +96,14 @@ class Job(Spec):
     version: int = JOB_VERSION
     table_secrets: Mapping[str, str] = field(default_factory=dict)
     earlier_user: str | None = None
+    source: SourceRef | None = None
 
     def secret_variables(self) -> list[str]:
         """Names of the environment variables that hold this job's secrets."""
-        return [*self.storage.secrets.values(), *self.catalog.secrets.values(), *self.table_secrets.values()]
+        own = [*self.storage.secrets.values(), *self.catalog.secrets.values(), *self.table_secrets.values()]
+        if self.source is None:
+            return own
+        return [*own, *self.source.storage.secrets.values(), *self.source.catalog.secrets.values()]
 
     def store_at(self, address: str) -> EnvConfig:
         """The job's store, for files at another address in it."""
@@ -170,8 +115,10 @@ class Job(Spec):
         Raises: InvalidArgumentError if an option is not known to be harmless: the text is kept in files, which are for
         more eyes.
         """
-        check_shown("store", self.storage.options, shows_storage_option)
-        check_shown("catalog", self.catalog.options, shows_catalog_option)
+        for place in (self, self.source):
+            if place is not None:
+                check_shown("store", place.storage.options, shows_storage_option)
+                check_shown("catalog", place.catalog.options, shows_catalog_option)
         check_shown("table", self.table_options, shows_table_option)
         value = asdict(self)
         value["action"] = {"name": name_of(self.action), **value["action"]}
@@ -201,6 +148,7 @@ class Job(Spec):
                 create=None if create is None else decode(NewTable, create, name="create"),
                 catalog=decode(CatalogRef, value.get("catalog", {}), name="catalog"),
                 earlier_user=value.get("earlier_user"),
+                source=_source_ref(value.get("source")),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidArgumentError(f"no valid job: {_reason(error)}") from error
@@ -245,20 +193,29 @@ class JobResult:
             raise InvalidArgumentError(f"no valid job result: {_reason(error)}") from error
 
 
+def _source_ref(value: Any) -> SourceRef | None:
+    if value is None:
+        return None
+    storage = decode(StorageRef, value.get("storage", {}), name="storage")
+    return SourceRef(value.get("warehouse"), storage, decode(CatalogRef, value.get("catalog", {}), name="catalog"))
+
+
 def job_schema() -> dict[str, Any]:
     """The JSON schema of jobs, with every action that there is and each of its fields."""
-    parts = {"table": TableRef, "storage": StorageRef, "catalog": CatalogRef}
+    places = {"storage": schema_of(StorageRef), "catalog": schema_of(CatalogRef)}
     texts = {"type": ["object", "null"], "additionalProperties": {"type": "string"}}
     actions = [schema_of(info.spec, name=name) for name, info in ACTIONS.items()]
     properties = {
         "version": {"const": JOB_VERSION},
-        **{name: schema_of(spec) for name, spec in parts.items()},
+        "table": schema_of(TableRef),
+        **places,
         "action": {"oneOf": actions},
         "commit_user": {"type": "string", "minLength": 1},
         "create": {"anyOf": [{"type": "null"}, schema_of(NewTable)]},
         "table_options": texts,
         "table_secrets": texts,
         "earlier_user": {"type": ["string", "null"]},
+        "source": {"anyOf": [{"type": "null"}, _object({"warehouse": {"type": ["string", "null"]}, **places})]},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -268,6 +225,10 @@ def job_schema() -> dict[str, Any]:
         "required": ["version", "table", "action", "commit_user"],
         "additionalProperties": False,
     }
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 
 def _reason(error: Exception) -> str:
@@ -360,7 +321,11 @@ def run(
     info = ACTIONS[name_of(job.action)]
     table, is_new = _open_table(job)
     user = job.commit_user if is_kept else None
-    context = Context(table, executor or LocalExecutor(), user, on_progress, job.earlier_user, is_new=is_new)
+    context = Context(
+        *(table, executor or LocalExecutor(), user, on_progress, job.earlier_user),
+        is_new=is_new,
+        open_other=lambda name: _open_other(job, name),
+    )
     details = info.run(context, job.action).to_dict()
     return JobResult(
         status=details["status"],
@@ -386,110 +351,90 @@ def planned_bytes(job: Job) -> int | None:
         return 0
     if info.planned_bytes is None:
         return None
+    source: SourceTable | None = None
     try:
         table, _ = _open_table(replace(job, create=None))
     except NotFoundError:
         if job.create is None or not isinstance(job.action, Write):
             raise
-    else:
-        if isinstance(job.action, Write) and write_is_done(table, job.action, job.commit_user):
-            return 0  # its files may be gone by now
+        if job.action.format == TABLE:
+            return _source_of(job, job.action).size_bytes
+        return source_bytes(job.action.source, job.store_at(""))
+    if not isinstance(job.action, Write):
         return info.planned_bytes(table, job.action)
-    return source_bytes(job.action.source, EnvConfig("", job.storage.options, job.storage.secrets))
+    if write_is_done(table, job.action, job.commit_user):
+        return 0  # its sources may be gone by now
+    if job.action.format == TABLE:
+        source = _source_of(job, job.action)
+    return write_bytes(table, job.action, source)
 
 
 def check_job(job: Job) -> None:
     """Looks for what would make the job fail before anything is started for it; reads little and writes nothing.
 
-    Of a write: that its source is there, that a table which is missing can be created, and that the first file fits.
+    Of a write: that its source is there, that a table which is missing can be created, and that the first file, or the
+    columns of a source table, fit.
 
     Raises: PaimonError of all kinds, as `run` before it works.
     """
     write = job.action
     if not isinstance(write, Write):
         return
-    store = EnvConfig("", job.storage.options, job.storage.secrets)
     try:
         table, _ = _open_table(replace(job, create=None))
         if write_is_done(table, write, job.commit_user):
-            return  # its files may be gone by now
+            return  # its sources may be gone by now
         schema = table.schema
     except NotFoundError:
         if job.create is None:
             raise
-        schema = _draft_of_source(job.create, write, store).first_schema(Env(MemoryStorage()))
+        schema = _draft_of_source(job, job.create, write).first_schema(Env(MemoryStorage()))
         check_engine_can(schema)
-    check_first_rows(schema, write.source, write.format, write.row_kind_column, store)
+    if write.format == TABLE:
+        check_table_rows(schema, _source_of(job, write), write.row_kind_column)
+    else:
+        check_first_rows(schema, write.source, write.format, write.row_kind_column, job.store_at(""))
 
 
 def _open_table(job: Job) -> tuple[TableHandle, bool]:
     """The table of a job, made if the job asks for it; and whether it was."""
-    if isinstance(job.action, Write) and job.create is not None:
-        # Who finds the table needs no source, and that of an earlier attempt may be gone.
-        with suppress(NotFoundError):
-            return _open_table(replace(job, create=None))
-    return _open_named(job) if job.catalog.options else _open(job)
-
-
-def _open(job: Job) -> tuple[TableHandle, bool]:
-    """The table by its directory, made if the job asks for it; and whether it was."""
-    location = job.table.location()
-    config = EnvConfig(location, job.storage.options, job.storage.secrets)
-
-    def create(draft: TableDraft) -> None:
-        create_table(
-            config.build(),
-            config,
-            location,
-            schema=draft.columns,
-            primary_keys=draft.primary_keys,
-            partition_keys=draft.partition_keys,
-            options=draft.options,
-            comment=draft.comment,
-        )
-
-    is_new = _create(job, config, create)
-    return load_table(location, config, options=_table_options(job)), is_new
-
-
-def _create(job: Job, config: EnvConfig, create: Callable[[TableDraft], object]) -> bool:
-    """Whether the job made its table now; a table that is there is left as it is."""
+    options = {**job.table_options, **secret_values(job.table_secrets)}
     if isinstance(job.action, CreateTable):
         draft = draft_of(job.action, job.table.name)
-    elif job.create is not None and isinstance(job.action, Write):
-        draft = _draft_of_source(job.create, job.action, config)
+        return open_or_make(job.table, job.storage, job.catalog, options, lambda: draft)
+    with suppress(NotFoundError):
+        # Who finds the table needs no source, and that of an earlier attempt may be gone.
+        return open_table(job.table, job.storage, job.catalog, options), False
+    if job.create is None or not isinstance(job.action, Write):
+        return open_table(job.table, job.storage, job.catalog, options), False
+    new, write = job.create, job.action
+    return open_or_make(job.table, job.storage, job.catalog, options, lambda: _draft_of_source(job, new, write))
+
+
+def _draft_of_source(job: Job, new: NewTable, write: Write) -> TableDraft:
+    columns: Columns
+    if new.columns is not None:
+        columns = new.columns
+    elif write.format == TABLE:
+        columns = _source_of(job, write).row_type
     else:
-        return False
-    try:
-        create(draft)
-    except ConflictError:
-        return False
-    return True
-
-
-def _draft_of_source(new: NewTable, write: Write, config: EnvConfig) -> TableDraft:
-    columns = new.columns if new.columns is not None else source_schema(write.source, write.format, config)
+        columns = source_schema(write.source, write.format, job.store_at(""))
     return TableDraft(columns, tuple(new.primary_keys), tuple(new.partition_keys), new.options, new.comment)
 
 
-def _table_options(job: Job) -> dict[str, str]:
-    options = {**job.table_options, **secret_values(job.table_secrets)}
-    hide(hidden_values(options, shows_table_option))
-    check_names(options)
-    return options
+def _source_of(job: Job, write: Write) -> SourceTable:
+    """What a write reads of another table. Raises: PaimonError of all kinds."""
+    return source_table(_open_other(job, write.source_name), write.read_of_source())
 
 
-def _open_named(job: Job) -> tuple[TableHandle, bool]:
-    """The table by its name in the job's catalog, made if the job asks for it; and whether it was."""
-    if job.table.name is None or job.table.path is not None:
-        raise InvalidArgumentError("a table of a catalog is named by database.table, not by its path")
-    config = CatalogConfig.of(
-        job.table.warehouse,
-        job.catalog.options,
-        secrets=job.catalog.secrets,
-        storage_options=job.storage.options,
-        storage_secrets=job.storage.secrets,
-    )
-    metastore, name = open_metastore(config), TableName.parse(job.table.name)
-    is_new = _create(job, config.storage, lambda draft: metastore.create_table(name, draft, if_not_exists=False))
-    return metastore.load_table(name, branch=MAIN_BRANCH, options=_table_options(job)), is_new
+def _open_other(job: Job, name: str) -> TableHandle:
+    """Another table, by its name in the warehouse that the job reads from, or by its path."""
+    place = job.source or SourceRef(job.table.warehouse, job.storage, job.catalog)
+    if "/" in name:
+        return open_table(TableRef(path=name), place.storage, CatalogRef(), {})
+    if place.warehouse is None:
+        raise InvalidArgumentError(
+            f"source {name!r}: the job names its own table by a path, so that there is no warehouse to look for this "
+            "one; give the path of its directory"
+        )
+    return open_table(TableRef(place.warehouse, name), place.storage, place.catalog, {})

@@ -167,6 +167,11 @@ class PaimonHook(BaseHook):
         hidden = [name for name in self.catalog_options if name not in plain]
         return engine.CatalogRef(plain, {name: self._variable(f"catalog_{name}") for name in hidden})
 
+    def source_ref(self) -> engine.SourceRef:
+        """The warehouse for a job whose source is a table of it."""
+        has_address = self._warehouse is not None or (self._connection is not None and bool(self._connection.host))
+        return engine.SourceRef(self.warehouse if has_address else None, self.storage_ref(), self.catalog_ref())
+
     def table_refs(self, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Options of the table for a job: those that may be shown, and the environment variables of all others."""
         plain = {name: value for name, value in options.items() if engine.shows_table_option(name, value)}

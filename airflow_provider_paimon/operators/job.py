@@ -25,7 +25,7 @@ from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
 from airflow_provider_paimon.rendered import flag, structure, templates, text
 from airflow_provider_paimon.summary import log_line
-from paimon_engine.errors import PaimonError
+from paimon_engine.errors import InvalidArgumentError, PaimonError
 
 logger = logging.getLogger(__name__)
 
@@ -184,6 +184,10 @@ class PaimonJobOperator(BaseOperator):
         """How to create the table if it is not there; only writes do."""
         return None
 
+    def source_hook(self) -> PaimonHook | None:
+        """The warehouse of another table that the action reads; only writes have one."""
+        return None
+
     def hook(self) -> PaimonHook:
         """The warehouse, after templates were rendered."""
         return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
@@ -200,13 +204,26 @@ class PaimonJobOperator(BaseOperator):
         hook = self.hook()
         try:
             job = self.job(hook, context)
-            secrets = hook.secrets(self._table_options())
+            secrets = self._secrets(hook)
         except (*HOPELESS, TypeError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         job, self._running = self._placed(hook, job, secrets)
         if flag("deferrable", self.deferrable) and isinstance(self._running, Detaching):
             self._defer(hook, job, secrets, self._running)
         return self._finished(context, self._running.launch(job, secrets))
+
+    def _secrets(self, hook: PaimonHook) -> dict[str, str]:
+        """What the job needs of the environment. Raises: InvalidArgumentError for one name with two values."""
+        secrets, source = hook.secrets(self._table_options()), self.source_hook()
+        if source is None:
+            return secrets
+        more = source.secrets()
+        if any(secrets.get(name, value) != value for name, value in more.items()):
+            raise InvalidArgumentError(
+                "storage_options of the table and of its source hold different secrets; move those of one of them into "
+                "a connection"
+            )
+        return {**secrets, **more}
 
     def _defer(self, hook: PaimonHook, job: engine.Job, secrets: Mapping[str, str], launcher: Detaching) -> None:
         """Leaves the job to itself, and the task to the triggerer. Raises: TaskDeferred; AirflowFailException."""
@@ -262,9 +279,15 @@ class PaimonJobOperator(BaseOperator):
         from airflow_provider_paimon.openlineage import lineage
 
         is_overwrite = getattr(self, "overwrite", None) is not None
-        sources = self.lineage_sources()
+        source, name = self.source_hook(), getattr(self, "source_table", None)
         return lineage(
-            self.hook(), self.table, self.action, sources=sources, is_overwrite=is_overwrite, result=self._result
+            self.hook(),
+            self.table,
+            self.action,
+            sources=self.lineage_sources(),
+            source_table=None if source is None or name is None else (source, name),
+            is_overwrite=is_overwrite,
+            result=self._result,
         )
 
     def on_kill(self) -> None:
@@ -311,6 +334,7 @@ class PaimonJobOperator(BaseOperator):
         attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=flag("force_rerun", self.force_rerun))
         self._is_told = attempt.had_succeeded
         options, table_secrets = hook.table_refs(self._table_options())
+        source = self.source_hook()
         return engine.Job(
             table=hook.table_ref(self.table),
             # Templates make texts of flags and numbers: 'False' must not be a flag that is set.
@@ -324,6 +348,7 @@ class PaimonJobOperator(BaseOperator):
             table_secrets=table_secrets,
             create=self.create_table(),
             catalog=hook.catalog_ref(),
+            source=None if source is None else source.source_ref(),
         )
 
     def _table_options(self) -> dict[str, str]:

@@ -16,71 +16,99 @@ from typing import Annotated, Any, Final, Literal
 import pyarrow as pa
 
 from paimon_engine.action import Context, Phases, Result, action
-from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.secrecy import check_address
-from paimon_engine.specs import Address, Name, PartitionValues, Spec, Texts, check_fields
+from paimon_engine.specs import Address, ConditionText, Index, Name, PartitionValues, Spec, Texts, check_fields
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import look_up_commit
 from paimon_engine.table.commit.origins import origin_now
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.patience import Patience
-from paimon_engine.table.files.bucketing import BucketRows
 from paimon_engine.table.files.commit_message import CommitMessage, MessageOrigin
+from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.partitions import live_partitions, resolve_partition_spec
 from paimon_engine.table.state.snapshots import latest_snapshot
-from paimon_engine.table.write.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
-from paimon_engine.table.write.part_writer import PART_SEQUENCES, write_part
+from paimon_engine.table.write.grouping import KEYS_CHOOSE, key_groups
+from paimon_engine.table.write.part_writer import PART_SEQUENCES
 from paimon_engine.table.write.repeated_writes import warn_of_earlier_commits
+from paimon_engine.table.write.shuffled import WriteKeys, WritePart, WriteRests
 from paimon_engine.table.write.source_files import plan_files, read_rows, source_bytes, write_files
-from paimon_engine.table.write.writer import (
-    WriteState,
-    rewrite_uncommitted,
-    write_batches,
-    write_rests,
-    write_state,
-)
+from paimon_engine.table.write.source_table import SourceTable, plan_table, read_unit_rows, write_units
+from paimon_engine.table.write.source_table import source_table as plan_source
+from paimon_engine.table.write.writer import WriteState, rewrite_uncommitted, write_batches, write_state
 
 _ORDERS: Final = 1 << 20
 """Parts of rows that can be prepared concurrently, each with a separate range of sequence numbers."""
+
+
+TABLE: Final = "paimon"
+"""The format of a source that is a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write(Spec):
     """Write the rows of files, in the order given: paths or wildcards; `json` has one object a line.
 
-    `overwrite` replaces instead of adding: `{}` the partitions that rows come for (the whole table where it has none),
-    `{"column": value}` the partitions with that value. `row_kind_column` names a column with `+I -U +U -D`.
-    `watermark` (epoch milliseconds) and `properties` go into the snapshot.
+    With `format` `paimon` the source is another table, `database.table` or the path of its directory: its latest rows,
+    or those at a tag or snapshot; all tasks read the same snapshot. `overwrite` replaces instead of adding: `{}` the
+    partitions that rows come for (the whole table where it has none), `{"column": value}` the partitions with that
+    value. `row_kind_column` names a column with `+I -U +U -D`. `watermark` (epoch milliseconds) and `properties` go
+    into the snapshot.
     """
 
-    source: Annotated[Address | Sequence[Address], "path or glob of the files, or a list of them"]
-    format: Annotated[Literal["parquet", "orc", "avro", "csv", "json"], "their format"] = "parquet"
+    source: Annotated[Address | Sequence[Address], "path or glob of the files, or a list of them; or a table"]
+    format: Annotated[
+        Literal["parquet", "orc", "avro", "csv", "json", "paimon"], "their format; `paimon` for a table"
+    ] = "parquet"
     overwrite: Annotated[PartitionValues | None, "replace these partitions; with {} those that rows come for"] = None
     row_kind_column: Annotated[Name | None, "column that says +I, -U, +U or -D of each row"] = None
     watermark: Annotated[
         int | None, "epoch milliseconds that the snapshot is at, unless it is at a later time already"
     ] = None
     properties: Annotated[Texts | None, "names and texts that the snapshot keeps"] = None
+    source_columns: Annotated[Sequence[Name] | None, "columns of a source table to read; all without it"] = None
+    source_where: Annotated[ConditionText | None, "SQL condition over the columns of a source table"] = None
+    source_tag: Annotated[Name | None, "tag of a source table to read at"] = None
+    source_snapshot: Annotated[Index | None, "snapshot of a source table to read at"] = None
 
     def __post_init__(self) -> None:
         """Raises: InvalidArgumentError for a wrong field, or an address that contains a password."""
         check_fields(self)
-        for address in [self.source] if isinstance(self.source, str) else self.source:
+        addresses = [self.source] if isinstance(self.source, str) else self.source
+        for address in addresses:
             check_address(address, "the source")
+        given = [name for name in _OF_TABLES if getattr(self, name) is not None]
+        if self.format != TABLE and given:
+            raise InvalidArgumentError(f"write: {given[0]} is for a source table; it needs format='{TABLE}'")
+        if self.format == TABLE and len(addresses) != 1:
+            raise InvalidArgumentError("write: a source table is one; name it alone")
+
+    @property
+    def source_name(self) -> str:
+        """Name or path of the source table."""
+        return self.source if isinstance(self.source, str) else self.source[0]
+
+    def read_of_source(self) -> ReadRequest:
+        """What is read of the source table. Raises: InvalidArgumentError."""
+        columns = None if self.source_columns is None else tuple(self.source_columns)
+        return ReadRequest(columns=columns, where=self.source_where, tag=self.source_tag, snapshot=self.source_snapshot)
+
+
+_OF_TABLES: Final = ("source_columns", "source_where", "source_tag", "source_snapshot")
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult(Result):
     """What a write did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no rows).
 
-    `warnings` say what stays of an earlier job whose work it did again.
+    `warnings` say what stays of an earlier job whose work it did again. `source_snapshot_id` is the snapshot of a
+    source table that was read.
     """
 
     status: str
@@ -91,6 +119,7 @@ class WriteResult(Result):
     buckets: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    source_snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +193,8 @@ def write_frame(
     def produce(state: WriteState) -> list[CommitMessage]:
         if table.schema.bucket_mode in KEYS_CHOOSE:
             return _write_by_key(table, state, frame, executor, kind_column)
-        split = _WritePart(state, kind_column)
-        outcomes = executor.shuffle(frame, split=split, run=_WriteRests(state), config=table.config)
+        split = WritePart(state, kind_column)
+        outcomes = executor.shuffle(frame, split=split, run=WriteRests(state), config=table.config)
         return _all_messages(table, outcomes)
 
     return _write(table, produce, overwrite, name or CommitAttributes())
@@ -173,34 +202,52 @@ def write_frame(
 
 @action
 def write(context: Context, spec: Write) -> WriteResult:
-    """Writes the rows of files as tasks and commits them.
+    """Writes the rows of files, or of another table, as tasks and commits them.
 
-    Raises: as `write_arrow`; NotFoundError if no file matches.
+    Raises: as `write_arrow`; NotFoundError if no file matches, or there is no such table.
     """
     table, executor = context.table, context.executor
     name = CommitAttributes(
         context.commit_user, watermark=spec.watermark, properties=spec.properties, earlier_user=context.earlier_user
     )
+    sources: list[SourceTable] = []
 
     def produce(state: WriteState) -> list[CommitMessage]:
+        tasks: Sequence[Any]
         with context.phases("plan"):
-            tasks = plan_files(table, state, spec.source, spec.format, spec.row_kind_column)
+            if spec.format != TABLE:
+                tasks, run, read = plan_files(table, state, spec.source, spec.format, spec.row_kind_column), *_OF_FILES
+            else:
+                # Whatever is written again has to be of the same snapshot.
+                sources[:] = sources or [plan_source(context.other_table(spec.source_name), spec.read_of_source())]
+                tasks, run, read = plan_table(table, state, sources[0], spec.row_kind_column), *_OF_UNITS
         if len(tasks) > 1 and table.schema.bucket_mode in KEYS_CHOOSE:
             kind_column = None if table.options.rowkind_field else VALUE_KIND
             with context.phases("write"):
-                return _write_by_key(table, state, TaskRows(read_rows, tasks), executor, kind_column)
-        outcomes = context.run_tasks("write", write_files, tasks)
+                return _write_by_key(table, state, TaskRows(read, tasks), executor, kind_column)
+        outcomes = context.run_tasks("write", run, tasks)
         return _all_messages(table, outcomes)
 
-    return _write(table, produce, spec.overwrite, name or CommitAttributes(), phases=context.phases)
+    done = _write(table, produce, spec.overwrite, name, phases=context.phases)
+    return replace(done, source_snapshot_id=sources[0].snapshot_id) if sources else done
 
 
-def planned_bytes(table: TableHandle, spec: Write) -> int:
-    """Bytes of the source files, from their listing alone, and of the table where its keys have to be read.
+_OF_FILES: Final[tuple[Callable[..., list[CommitMessage]], Callable[..., Iterator[pa.RecordBatch]]]] = (
+    write_files,
+    read_rows,
+)
+_OF_UNITS: Final[tuple[Callable[..., list[CommitMessage]], Callable[..., Iterator[pa.RecordBatch]]]] = (
+    write_units,
+    read_unit_rows,
+)
+
+
+def planned_bytes(table: TableHandle, spec: Write, source: SourceTable | None = None) -> int:
+    """Bytes of the source, files or a table, and of the table where its keys have to be read; from metadata alone.
 
     Raises: NotFoundError if no file matches; StorageError.
     """
-    size_bytes = source_bytes(spec.source, table.config)
+    size_bytes = source_bytes(spec.source, table.config) if source is None else source.size_bytes
     if table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
         size_bytes += sum(entry.file.size_bytes for entry in live_entries(table, latest_snapshot(table)))
     return size_bytes
@@ -217,7 +264,7 @@ def _write_by_key(
 ) -> list[CommitMessage]:
     """Messages of rows that are shuffled by key, as keys choose their buckets."""
     groups = key_groups(table.schema, kind_column, executor.parallelism)
-    run = _WriteKeys(replace(state, assigners=groups.assigners), kind_column)
+    run = WriteKeys(replace(state, assigners=groups.assigners), kind_column)
     outcomes = executor.shuffle(source, split=ByGroup(groups), run=run, config=table.config)
     return _all_messages(table, outcomes)
 
@@ -246,7 +293,7 @@ def prepare_frame(
 ) -> list[CommitMessage]:
     """As `prepare_arrow`, of a DataFrame, by tasks."""
     state, origin = _state_to_prepare(table)
-    split, run = _WritePart(state, kind_column), _WriteRests(state)
+    split, run = WritePart(state, kind_column), WriteRests(state)
     with interruptible(table):
         outcomes = executor.shuffle(frame, split=split, run=run, config=table.config)
     return [replace(message, origin=origin) for message in _all_messages(table, outcomes)]
@@ -444,46 +491,3 @@ def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[Commi
         delete_uncommitted(table, messages)
         raise InvalidArgumentError(f"some rows are outside the partition to be overwritten, {dict(spec)}")
     return scope
-
-
-# ── DataFrames ──────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _WritePart:
-    """Writes the rows of a part that are worth files of their own, and sends the others to the groups of buckets."""
-
-    state: WriteState
-    kind_column: str | None
-
-    def __call__(
-        self, env: Env, part: int, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[tuple[int, pa.RecordBatch] | Done[list[CommitMessage]]]:
-        table = self.state.table.load(env)
-        for made in write_part(table, self.state, part, batches, kind_column=self.kind_column):
-            if isinstance(made, BucketRows):
-                yield group_of_bucket(made.partition, made.bucket), made.rows
-            else:
-                yield Done(list(made))
-
-
-@dataclass(frozen=True, slots=True)
-class _WriteRests:
-    """Writes the rows of one group that no part wrote; may hold several buckets."""
-
-    state: WriteState
-
-    def __call__(self, env: Env, _group: int, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
-        return write_rests(self.state.table.load(env), self.state, batches)
-
-
-@dataclass(frozen=True, slots=True)
-class _WriteKeys:
-    """Writes the rows of one group of keys."""
-
-    state: WriteState
-    kind_column: str | None
-
-    def __call__(self, env: Env, group: int, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
-        state = replace(self.state, assigner=group % self.state.assigners)
-        return write_batches(state.table.load(env), state, batches, kind_column=self.kind_column)

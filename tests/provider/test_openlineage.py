@@ -193,3 +193,19 @@ def test_tables_in_directories_and_stores(catalog: Catalog, warehouse: str):
     assert "symlinks" not in output.facets
     found = lineage(PaimonHook(warehouse=warehouse), TABLE, "write", sources=["s3://key:s3cret@bucket/in/*.parquet"])
     assert (found.inputs[0].namespace, found.inputs[0].name) == ("s3://bucket", "in/*.parquet")
+
+
+def test_a_write_names_the_table_that_it_reads_and_its_version(catalog: Catalog, warehouse: str):
+    source = paimon_table(TABLE, warehouse=warehouse)
+    operator = PaimonWriteOperator(
+        task_id="w", table="shop.copy", warehouse=warehouse, source=source, source_snapshot=2, create={}
+    )
+    assert [item.name for item in operator.get_openlineage_facets_on_start().inputs] == [TABLE]
+
+    operator.execute(make_context())
+    told = operator.get_openlineage_facets_on_complete(None)
+
+    (read,), (written,) = told.inputs, told.outputs
+    assert (read.name, read.facets["version"].datasetVersion) == (TABLE, "2")
+    assert [field.name for field in read.facets["schema"].fields] == ["id", "carrier"]
+    assert (written.name, written.facets["version"].datasetVersion) == ("shop.copy", "1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -29,10 +31,11 @@ def run(returned: Any, context: Any = None, **fields: Any) -> dict[str, Any]:
     return done
 
 
-@pytest.mark.parametrize("form", ["arrow", "pandas", "reader"])
+@pytest.mark.parametrize("form", ["arrow", "pandas", "reader", "polars"])
 def test_what_a_function_returns_is_written(catalog: Catalog, warehouse: str, form: str):
     table = rows(10, 11)
-    returned = {"arrow": table, "pandas": table.to_pandas(), "reader": table.to_reader()}[form]
+    makers: dict[str, Any] = {"arrow": lambda: table, "pandas": table.to_pandas, "reader": table.to_reader}
+    returned = makers.get(form, lambda: pytest.importorskip("polars").from_arrow(table))()
 
     done = run(returned, table=TABLE, warehouse=warehouse)
 
@@ -47,6 +50,55 @@ def test_a_repeat_commits_once_and_a_table_is_created(warehouse: str):
     assert [run(rows(1), **fields)["status"] for _ in range(2)] == ["committed", "already_done"]
     assert run(rows(2), make_context("another run"), overwrite={}, **fields)["status"] == "committed"
     assert Catalog(warehouse).table("shop.new").to_arrow()["id"].to_pylist() == [2]
+
+
+COLUMNS = {
+    "id": "BIGINT",
+    "name": "STRING",
+    "kind": "VARCHAR(10)",
+    "state": "STRING",
+    "day": "DATE",
+    "at": "TIMESTAMP(6)",
+    "price": "DECIMAL(10, 2)",
+    "parts": "ARRAY<BIGINT>",
+    "raw": "BYTES",
+}
+
+
+def test_the_types_of_a_polars_frame_arrive(warehouse: str):
+    pl = pytest.importorskip("polars")
+    values: dict[str, list[Any]] = {
+        "id": [1, 2],
+        "name": ["Ann", None],
+        "kind": ["x", None],
+        "state": ["new", "old"],
+        "day": [date(2024, 2, 29), None],
+        "at": [datetime(2024, 2, 29, 1, 2, 3, 4), None],
+        "price": [Decimal("1.50"), None],
+        "parts": [[1, 2], []],
+        "raw": [b"x", None],
+    }
+    special = {"id": pl.UInt32, "kind": pl.Categorical, "state": pl.Enum(["new", "old"]), "price": pl.Decimal(10, 2)}
+
+    run(pl.DataFrame(values, schema_overrides=special), table="shop.new", warehouse=warehouse, columns=COLUMNS)
+
+    assert Catalog(warehouse).table("shop.new").to_arrow().sort_by("id").to_pydict() == values
+
+
+def test_a_lazy_frame_says_what_to_call(catalog: Catalog, warehouse: str):
+    pl = pytest.importorskip("polars")
+
+    with pytest.raises(AirflowFailException, match=r"cannot write a LazyFrame.*\.collect\(\)"):
+        run(pl.LazyFrame({"id": [1]}), table=TABLE, warehouse=warehouse)
+
+
+def test_categories_of_polars_may_be_row_kinds(catalog: Catalog):
+    pl = pytest.importorskip("polars")
+    kinds = pl.Series("op", ["-D", "+I"], dtype=pl.Categorical)
+
+    catalog.table(TABLE).write(pl.DataFrame({"id": [1, 9], "op": kinds}), row_kinds="op")
+
+    assert sorted(catalog.table(TABLE).to_arrow()["id"].to_pylist()) == [2, 3, 9]
 
 
 @pytest.mark.parametrize("returned", [None, [1], {"id": [1]}, pa.table({"x": [1]})])

@@ -51,6 +51,11 @@ class RowInput:
         kept = self._kept(kinds)
         return rows if kept.all() else rows.filter(pa.array(kept))
 
+    def of_source(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """As `read`, but without the row kind where a column of the table holds it: fit to be read once more."""
+        found = self.read(batch)
+        return found.drop_columns([VALUE_KIND]) if self._options.rowkind_field else found
+
     def _check_names(self, names: Sequence[str]) -> None:
         known = {*self._schema.row_type.names, self._kind_column}
         extra = [name for name in names if name not in known]
@@ -132,12 +137,20 @@ def _cast(column: pa.Array, field: DataField) -> pa.Array:
         # Arrow's cast of these makes arrays that are not valid.
         raise InvalidArgumentError(f"column {field.name!r} of type {column.type}: cast it to a list first")
     try:
-        plain = pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
-        return plain.cast(wanted)
+        return _plain(column).cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(
             f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {error}"
         ) from error
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column without what Arrow cannot cast: runs, and dictionaries of views, which categories of polars are."""
+    if pa.types.is_run_end_encoded(column.type):
+        return pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type) and column.type.value_type == pa.string_view():
+        return column.cast(pa.dictionary(column.type.index_type, pa.string()))
+    return column
 
 
 def _default(field: DataField) -> pa.Scalar:
@@ -153,7 +166,7 @@ def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtyp
         numbers = column.cast(pa.int64(), safe=False)
         valid = pc.and_kleene(pc.greater_equal(numbers, 0), pc.less(numbers, len(KIND_TEXTS)))
     else:
-        numbers = pc.index_in(pc.utf8_upper(column.cast(pa.string())), value_set=pa.array(KIND_TEXTS))
+        numbers = pc.index_in(pc.utf8_upper(_plain(column).cast(pa.string())), value_set=pa.array(KIND_TEXTS))
         valid = numbers.is_valid()
     if column.null_count or not pc.all(valid, min_count=0).as_py():
         raise InvalidArgumentError(
@@ -178,6 +191,8 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
             return iter([pa.record_batch(data)])
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidArgumentError(f"cannot write this {type(data).__name__}: {error}") from error
+    if hasattr(data, "collect"):
+        raise InvalidArgumentError(f"cannot write a {type(data).__name__}, which has no rows yet; call its .collect()")
     raise InvalidArgumentError(
         f"cannot write a {type(data).__name__}; give an Arrow table, record batch or reader, a data frame that gives "
         "an Arrow stream (pandas, polars), or a Spark DataFrame. pa.table(columns) makes a table of a dict, "

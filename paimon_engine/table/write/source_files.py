@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
-from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.schema import TableSchema
 from paimon_engine.storage import Storage
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
@@ -52,11 +52,8 @@ def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
 
     The row kind is the first column if no column contains it.
     """
-    schema = task.state.table.load(env).schema
-    rows = RowInput(schema, task.kind_column)
-    for batch in read_files(env, task):
-        found = rows.read(batch)
-        yield found.drop_columns([VALUE_KIND]) if schema.table_options.rowkind_field else found
+    rows = RowInput(task.state.table.load(env).schema, task.kind_column)
+    return map(rows.of_source, read_files(env, task))
 
 
 def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,163 @@
+"""Where the table of a job is, as plain values, and how it is opened, or made where it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import ConflictError, InvalidArgumentError, hide
+from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.metastores import CatalogConfig, open_metastore
+from paimon_engine.metastores.base import TableName
+from paimon_engine.options.names import check_names
+from paimon_engine.secrecy import check_address, hidden_values, shows_table_option
+from paimon_engine.specs import Spec, Texts, check_fields
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.warehouse import TableDraft, create_table, table_path
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef(Spec):
+    """A table: a warehouse and `database.table`, or the path of its directory."""
+
+    warehouse: str | None = None
+    name: str | None = None
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises: InvalidArgumentError for what is not a text, or an address that holds a password."""
+        check_fields(self)
+        for address in (self.warehouse, self.path):
+            check_address(address or "", "the table")
+
+    def location(self) -> str:
+        """Path of the table's directory, where its place follows from its name.
+
+        Raises: InvalidArgumentError if it is named in no way, or in both.
+        """
+        if self.path is not None and self.name is None:
+            return self.path.rstrip("/")
+        if self.path is None and self.name is not None and self.warehouse:
+            return table_path(self.warehouse, self.name)
+        raise InvalidArgumentError("name a table either by warehouse and database.table, or by its path")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRef(Spec):
+    """Options of the store; `secrets` maps an option to the environment variable that holds its value."""
+
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRef(Spec):
+    """Options of the catalog that knows the table's name, as in `Catalog(options=…)`; secrets as in `StorageRef`.
+
+    Without any the warehouse is a directory.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable(Spec):
+    """How to create the table of a write if it is not there.
+
+    `columns` maps names to Paimon's types; without them the columns are those of the first source file, if that has
+    types.
+    """
+
+    primary_keys: Sequence[str] = ()
+    partition_keys: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    columns: Annotated[Texts | None, "columns with their types"] = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef(Spec):
+    """The warehouse of a table that a write reads, where it is not that of the table that is written."""
+
+    warehouse: str | None = None
+    storage: StorageRef = field(default_factory=StorageRef)
+    catalog: CatalogRef = field(default_factory=CatalogRef)
+
+    def __post_init__(self) -> None:
+        """Raises: InvalidArgumentError for an address that holds a password."""
+        check_address(self.warehouse or "", "the source")
+
+
+def open_table(ref: TableRef, storage: StorageRef, catalog: CatalogRef, options: Mapping[str, str]) -> TableHandle:
+    """The table, with `options` laid over those that are stored.
+
+    Raises: NotFoundError if it is missing; InvalidArgumentError; StorageError.
+    """
+    options = _checked(options)
+    if catalog.options:
+        metastore, name = open_metastore(_catalog_config(ref, storage, catalog)), _name_in_catalog(ref)
+        return metastore.load_table(name, branch=MAIN_BRANCH, options=options)
+    location = ref.location()
+    return load_table(location, EnvConfig(location, storage.options, storage.secrets), options=options)
+
+
+def open_or_make(
+    ref: TableRef,
+    storage: StorageRef,
+    catalog: CatalogRef,
+    options: Mapping[str, str],
+    draft: Callable[[], TableDraft],
+) -> tuple[TableHandle, bool]:
+    """The table, made by the draft unless it is there; and whether it was made.
+
+    Raises: as `open_table` and the draft.
+    """
+    is_new = True
+    try:
+        if catalog.options:
+            config = _catalog_config(ref, storage, catalog)
+            open_metastore(config).create_table(_name_in_catalog(ref), draft(), if_not_exists=False)
+        else:
+            _make(ref.location(), storage, draft())
+    except ConflictError:
+        is_new = False
+    return open_table(ref, storage, catalog, options), is_new
+
+
+def _make(location: str, storage: StorageRef, draft: TableDraft) -> None:
+    config = EnvConfig(location, storage.options, storage.secrets)
+    create_table(
+        config.build(),
+        config,
+        location,
+        schema=draft.columns,
+        primary_keys=draft.primary_keys,
+        partition_keys=draft.partition_keys,
+        options=draft.options,
+        comment=draft.comment,
+    )
+
+
+def _checked(options: Mapping[str, str]) -> dict[str, str]:
+    hide(hidden_values(options, shows_table_option))
+    check_names(options)
+    return dict(options)
+
+
+def _name_in_catalog(ref: TableRef) -> TableName:
+    if ref.name is None or ref.path is not None:
+        raise InvalidArgumentError("a table of a catalog is named by database.table, not by its path")
+    return TableName.parse(ref.name)
+
+
+def _catalog_config(ref: TableRef, storage: StorageRef, catalog: CatalogRef) -> CatalogConfig:
+    return CatalogConfig.of(
+        ref.warehouse,
+        catalog.options,
+        secrets=catalog.secrets,
+        storage_options=storage.options,
+        storage_secrets=storage.secrets,
+    )
