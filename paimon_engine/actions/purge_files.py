@@ -38,7 +38,7 @@ from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.doubts import Doubt
-from paimon_engine.table.reach.reachability import Root, Roots, all_roots, with_branch_paths
+from paimon_engine.table.reach.reachability import Root, Roots, all_roots, lost_roots, with_branch_paths
 from paimon_engine.table.removal.candidates import Candidates, DataCandidate
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
@@ -181,7 +181,7 @@ def _orphans(table: TableHandle, older_than_ms: int, executor: Executor) -> tupl
 
 
 def _plan(
-    table: TableHandle, roots: Sequence[Root], removed: Sequence[Root], orphans: dict[str, int], executor: Executor
+    table: TableHandle, roots: Roots, removed: Sequence[Root], orphans: dict[str, int], executor: Executor
 ) -> DeletionPlan:
     """The files that go with roots, and orphans."""
     candidates = Candidates(table)
@@ -208,7 +208,10 @@ def _plan(
         else:
             candidates.metadata.setdefault(path, (size_bytes, _ORPHAN))
     kept = [root for root in roots if root.identity not in {item.identity for item in removed}]
-    return plan_deletion(table, candidates, kept, executor)
+    # What main lacks would be purged, too; what a kept branch lacks may need files that it shares with main.
+    branches_kept = {root.branch for root in kept} - {MAIN_BRANCH}
+    lost = [doubt for doubt in lost_roots(table, roots, but_below=removed) if doubt.branch in branches_kept]
+    return plan_deletion(table, candidates, kept, executor, lost=lost)
 
 
 def _is_snapshot(root: Root) -> bool:

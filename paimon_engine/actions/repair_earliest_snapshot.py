@@ -35,7 +35,7 @@ from paimon_engine.specs import DryRun, Index
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.completeness import WAIT, find_missing_versions, shown
 from paimon_engine.table.reach.observation import observe_branch
-from paimon_engine.table.reach.reachability import every_root
+from paimon_engine.table.reach.reachability import all_roots, every_root, lost_roots
 from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
@@ -205,7 +205,10 @@ def _repair(
         candidates.add_changelog(root)
     candidates.add_metadata(removed)
     identities = {root.identity for root in removed}
-    plan = plan_deletion(table, candidates, [root for root in roots if root.identity not in identities], executor)
+    kept = [root for root in roots if root.identity not in identities]
+    # Snapshots that another branch lacks may need files that it shares with the stranded ones.
+    lost = [doubt for doubt in lost_roots(table, all_roots(table)) if doubt.branch != paths.branch]
+    plan = plan_deletion(table, candidates, kept, executor, lost=lost)
     others = [f"nothing is deleted: {path} cannot be read: {why}" for path, why in unreadable if path not in hidden]
     if others:
         plan = plan.without_files(others)

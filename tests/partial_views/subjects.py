@@ -60,6 +60,21 @@ def _never_expired(world: World) -> None:
     world.table().compact(full=True)
 
 
+def _branched(world: World) -> None:
+    """With a branch of a snapshot that no tag keeps; main and the branch have since rewritten all its files."""
+    world.create(keys=("k",), by=(), bucket=1)
+    for number in range(3):
+        world.write({1: number, number + 2: number})
+    table = world.table()
+    table.create_branch("b", snapshot=2)
+    table.compact(full=True)
+    world.write({1: 7})
+    world.write({1: 100, 50: 100}, branch="b")
+    # From now on a hint names the branch's earliest snapshot.
+    world.table("b").expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms)
+    world.table("b").compact(full=True)
+
+
 def _changelogs(world: World) -> None:
     keyed(world, changelog_producer="input", changelog__num_retained__min=20, snapshot__num_retained__min=1)
     _versions(world)
@@ -124,6 +139,7 @@ def _killed(world: World, act: Callable[[], object], *, after: str) -> None:
 SUBJECTS: Final[Mapping[str, Callable[[World], None]]] = {
     "keyed": _keyed,
     "never expired": _never_expired,
+    "branched": _branched,
     "changelogs": _changelogs,
     "vectors": _vectors,
     "hash indexes": _hash_indexes,

@@ -11,7 +11,9 @@ from tests.partial_views.subjects import SUBJECTS, files_of, whole, world_of
 from tests.partial_views.trial import DEEDS, FAR_MS, LOOKING, can_know, run_trial
 from tests.partial_views.views import View, views
 
-OTHERS = tuple(deed for deed in DEEDS if deed not in LOOKING)
+CONFIRMED = "remove_orphan_files, confirmed"
+"""Only some views leave a trace that no confirmation overrules; they have a test of their own."""
+OTHERS = tuple(deed for deed in DEEDS if deed not in (*LOOKING, CONFIRMED))
 
 
 @pytest.mark.parametrize("deed", LOOKING)
@@ -84,3 +86,28 @@ def test_a_tag_is_not_used_for_a_time_whose_snapshots_are_not_visible() -> None:
 
     assert "snapshots between 2 and 9" in outcome.said
     assert outcome.lost == ()
+
+
+def test_a_gap_in_the_snapshots_stops_a_clean_up_although_the_latest_one_is_confirmed() -> None:
+    paths = whole("never expired").files.keys()
+    hidden = sorted(path for path in paths if path.startswith("snapshot/snapshot-"))[1:-1]
+    assert len(hidden) == 4
+    for path in hidden:
+        outcome = run_trial("never expired", View(f"without {path}", frozenset(paths - {path})), CONFIRMED)
+
+        assert "the snapshots between them are missing" in outcome.said
+        assert outcome.lost == ()
+
+
+@pytest.mark.parametrize("deed", ["expire_snapshots", "purge_files, keeping", "repair to the latest"])
+def test_files_of_snapshots_that_a_branch_lacks_stay(deed: str) -> None:
+    """The branch's hint to its earliest snapshot shows that some of its snapshots are missing."""
+    paths = whole("branched").files.keys()
+    snapshots = sorted(path for path in paths if path.startswith("branch/branch-b/snapshot/snapshot-"))
+    assert len(snapshots) == 2
+    hidden = {snapshots[0], *(["snapshot/snapshot-4"] if deed.startswith("repair") else [])}
+
+    outcome = run_trial("branched", View("the newest one of b only", frozenset(paths - hidden)), deed)
+
+    assert outcome.lost == (), outcome.said
+    assert "stopped" in outcome.said

@@ -53,6 +53,9 @@ def _restore(world: World, *, as_tags: bool) -> list[Any]:
 
 DEEDS: Final[Mapping[str, Deed]] = {
     "remove_orphan_files": lambda w: w.table().remove_orphan_files(w.now_ms),
+    "remove_orphan_files, confirmed": lambda w: w.table().remove_orphan_files(
+        w.now_ms, confirm_latest_snapshot=w.table().latest_snapshot_id()
+    ),
     "remove_orphan_files, quarantine": lambda w: w.table().remove_orphan_files(w.now_ms, quarantine=True),
     "expire_snapshots": _expire,
     "expire_snapshots, quarantine": lambda w: w.table().expire_snapshots(
@@ -77,6 +80,7 @@ DEEDS: Final[Mapping[str, Deed]] = {
     "purge_files": lambda w: w.table().purge_files(older_than=w.now_ms),
     "purge_files, keeping": lambda w: w.table().purge_files(keep_tags=True, keep_branches=True, older_than=w.now_ms),
     "repair_earliest_snapshot": lambda w: w.run(RepairEarliestSnapshot()),
+    "repair to the latest": lambda w: w.run(RepairEarliestSnapshot(snapshot=w.table().latest_snapshot_id())),
     "rename_branch": lambda w: w.table().rename_branch("b", "c"),
     "drop_partition": lambda w: w.table().drop_partition({"p": "a"}),
     "remove_unexisting_files": lambda w: w.table().remove_unexisting_files(),
