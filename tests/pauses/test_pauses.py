@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 
@@ -102,6 +103,42 @@ def test_a_clean_up_paused_anywhere_leaves_what_a_writer_commits_meanwhile(old: 
         clean(number)
         assert_sound(world.handle)
         assert 11 in world.table().to_arrow()["k"].to_pylist()
+
+
+def test_files_that_were_prepared_before_a_clean_up_stay_if_they_are_committed_during_it():
+    """They are as old as orphans and no version names them, until the commit."""
+    world = World()
+    keyed(world)
+    messages = world.table().prepare_write(rows_of({11: 11}))
+    world.inner.overwrite(f"{world.root}/p=a/bucket-0/data-lost.parquet", b"lost")
+    world.now_ms += 1
+    files, now_ms = world.inner.dump(), world.now_ms
+    newest = world.table().latest_snapshot_id()
+
+    def clean(fail_at: int | None) -> tuple[FaultyStorage, bool]:
+        world.inner.load(files)
+        world.now_ms = now_ms
+        faulty, is_committed = FaultyStorage(world.inner), False
+        cleaner = world.beside(faulty)
+
+        def commit(_verb: str, _path: str) -> None:
+            nonlocal is_committed
+            faulty.act = faulty.fail_at = None
+            world.now_ms += 1
+            with contextlib.suppress(ConflictError):
+                is_committed = world.table().commit(messages, commit_user="meanwhile").status == "committed"
+
+        faulty.arm(fail_at, act=commit)
+        cleaner.run(RemoveOrphanFiles(now_ms, confirm_latest_snapshot=newest), "clean-up", table=cleaner.handle)
+        return faulty, is_committed
+
+    outcomes = []
+    for number in range(0, len(clean(None)[0].calls), 4):
+        is_committed = clean(number)[1]
+        outcomes.append(is_committed)
+        assert_sound(world.handle)
+        assert (11 in world.table().to_arrow()["k"].to_pylist()) is is_committed
+    assert set(outcomes) == {False, True}
 
 
 @pytest.mark.parametrize("times", [1, 2])
