@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +110,10 @@ class Campaign:
     def step(self) -> None:
         """One step, killed once, twice or not at all, and then finished."""
         step = self._steps.draw(self.model)
+        self.carry_out(step, lambda: self._death(step))
+
+    def carry_out(self, step: Verb, death: Callable[[], dict[str, Any]]) -> None:
+        """That step, of which the first two tries die as `death` says if they are not done before."""
         number = self.tally.steps.total()
         self.tally.steps[step.name] += 1
         user, before, after = f"job-{number}", self.model.copy(), self.model.copy()
@@ -118,7 +122,7 @@ class Campaign:
             self._ever |= line.rows.counted(_NAMES).keys()
         request = self._request(step, user, number)
         for tries_left in reversed(range(3)):
-            said = self._worker.ask({**request, **(self._death(step) if tries_left else {})})
+            said = self._worker.ask({**request, **(death() if tries_left else {})})
             if said:
                 break
             self.tally.kills[step.name] += 1
