@@ -50,12 +50,12 @@ class Phases:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What an action works with, beside its spec.
+    """What an action works with, in addition to its spec.
 
     `commit_user` is the name under which it commits: with one the action is done once, however often it is called;
-    without, each call is an action of its own. `earlier_user` is the name of a job whose work it does again on purpose.
-    `looked_up` is set by `action_once`. `is_new` says that the job has just created the table. `phases` takes down
-    where the time goes. `open_other` opens other tables.
+    without, each call is a separate action. `earlier_user` is the name of a job whose work it does again on purpose.
+    `looked_up` is set by `action_once`. `is_new` says that the job has just created the table. `phases` records
+    how long each phase takes. `open_other` opens other tables.
     """
 
     table: TableHandle
@@ -145,7 +145,7 @@ class Result:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # Else the dataclass makes one of its own, which prints every file.
+        # Otherwise the dataclass generates one, which prints every file.
         cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
 
     def to_dict(self) -> dict[str, Any]:

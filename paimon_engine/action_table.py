@@ -74,7 +74,7 @@ from paimon_engine.specs import Spec
 from paimon_engine.table.state.handle import TableHandle
 
 Action = Spec
-"""What is asked of an action: the spec of one of those below."""
+"""A request for an action: the spec of one of those below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ActionInfo:
     """One line of the table of what exists.
 
     `on_tasks` says whether the work is on rows, and runs as tasks. `planned_bytes` says from metadata alone how many
-    bytes of files it would read now, or None where that cannot be known: whether it is worth a Spark.
+    bytes of files it would read now, or None if that is unknown: it decides whether Spark is used.
     """
 
     spec: type
@@ -116,14 +116,14 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "rescale": ActionInfo(
         Rescale,
         rescale,
-        "bring partitions to the table's number of buckets",
+        "rewrite partitions to the table's number of buckets",
         on_tasks=True,
         planned_bytes=rescale_bytes,
     ),
     "rewrite_file_index": ActionInfo(
         RewriteFileIndex,
         rewrite_file_index,
-        "give data files the indexes that options ask for",
+        "give data files the indexes that options require",
         on_tasks=True,
         planned_bytes=rewrite_file_index_bytes,
     ),
@@ -137,7 +137,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "delete_tag": ActionInfo(DeleteTag, delete_tag, "delete a tag and its files"),
     "expire_snapshots": ActionInfo(ExpireSnapshots, expire_snapshots, "delete old snapshots and their files"),
     "expire_changelogs": ActionInfo(ExpireChangelogs, expire_changelogs, "delete old changelogs of expired snapshots"),
-    "create_table": ActionInfo(CreateTable, create_table, "create a table, or check the one that is there"),
+    "create_table": ActionInfo(CreateTable, create_table, "create a table, or check the existing one"),
     "rollback": ActionInfo(Rollback, rollback, "make an earlier snapshot or tag the latest"),
     "alter_table": ActionInfo(AlterTable, alter_table, "change columns, options or comments"),
     "remove_orphan_files": ActionInfo(RemoveOrphanFiles, remove_orphan_files, "delete old files that nothing names"),
@@ -153,7 +153,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "repair_earliest_snapshot": ActionInfo(
         RepairEarliestSnapshot, repair_earliest_snapshot, "repair a row of snapshots with gaps"
     ),
-    "verify": ActionInfo(Verify, verify, "check that a table is whole", on_tasks=True, planned_bytes=verify_bytes),
+    "verify": ActionInfo(Verify, verify, "check that a table is valid", on_tasks=True, planned_bytes=verify_bytes),
     "drop_partition": ActionInfo(DropPartition, drop_partition, "drop named partitions"),
     "expire_partitions": ActionInfo(ExpirePartitions, expire_partitions, "drop partitions that are too old"),
     "mark_partition_done": ActionInfo(
@@ -161,7 +161,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "rename_tag": ActionInfo(RenameTag, rename_tag, "give a tag another name"),
     "create_day_tags": ActionInfo(CreateDayTags, create_day_tags, "make the missing tags of days"),
-    "create_due_tags": ActionInfo(CreateDueTags, create_due_tags, "make the tags that the options ask for"),
+    "create_due_tags": ActionInfo(CreateDueTags, create_due_tags, "create the tags that the options require"),
     "expire_tags": ActionInfo(ExpireTags, expire_tags, "delete tags whose time to live has ended"),
     "rollback_to_as_latest": ActionInfo(
         RollbackToAsLatest, rollback_to_as_latest, "make a new snapshot of an earlier one"
@@ -170,7 +170,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "delete_branch": ActionInfo(DeleteBranch, delete_branch, "delete a branch and its files"),
     "rename_branch": ActionInfo(RenameBranch, rename_branch, "give a branch another name"),
     "fast_forward": ActionInfo(FastForward, fast_forward, "make main what a branch is"),
-    "merge_branch": ActionInfo(MergeBranch, merge_branch, "bring what a branch has changed into the table"),
+    "merge_branch": ActionInfo(MergeBranch, merge_branch, "apply the changes of a branch to the table"),
     "reset_consumer": ActionInfo(ResetConsumer, reset_consumer, "move or delete a consumer"),
     "clear_consumers": ActionInfo(ClearConsumers, clear_consumers, "delete consumers by their names"),
     "expire_consumers": ActionInfo(ExpireConsumers, expire_consumers, "delete consumers by their age"),

@@ -91,8 +91,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     ) -> WriteResult:
         """Writes and commits an Arrow table, record batch or reader, a data frame of pandas or polars, or one of Spark.
 
-        A Spark DataFrame is written by tasks of its own session if the table has no `SparkExecutor`.
-        `row_kinds` is an array of `+I -U +U -D` beside the rows, or the name of a column that holds them.
+        A Spark DataFrame is written by tasks of its session if the table has no `SparkExecutor`.
+        `row_kinds` is an array of `+I -U +U -D`, one per row, or the name of a column that contains them.
         `overwrite={}` replaces the partitions that rows come for (all rows of an unpartitioned table),
         `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once.
         The snapshot keeps `properties`, and `watermark` (epoch milliseconds) unless it is at a later one already.
@@ -160,7 +160,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         return abort_messages(self._handle, messages, self._executor)
 
     def keep_messages(self, messages: Sequence[CommitMessage]) -> str:
-        """Stores messages as a file of the table, for those that are too large to travel; gives its name.
+        """Stores messages in a file of the table, if they are too large to be passed on; returns its name.
 
         `forget_messages` deletes it; else the removal of orphan files does.
         """
@@ -169,12 +169,12 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     def kept_messages(self, name: str) -> list[CommitMessage]:
         """The messages that `keep_messages` stored.
 
-        Raises: NotFoundError if they are gone; InvalidArgumentError for what is no such name.
+        Raises: NotFoundError if they were deleted; InvalidArgumentError if it is not such a name.
         """
         return kept_messages(self._handle, name)
 
     def forget_messages(self, name: str) -> None:
-        """Deletes what `keep_messages` stored; it may be gone already. Files of the messages stay."""
+        """Deletes what `keep_messages` stored; it may be deleted already. Files of the messages stay."""
         forget_messages(self._handle, name)
 
     def to_arrow(
@@ -199,7 +199,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         `incremental=(from, to)` gives what changed after `from` up to `to`, two snapshot ids or two tags. With
         `with_row_kinds` a first column `rowkind` says `+I` or `+U`. Rows that went are not shown; the system table
-        `$audit_log`, asked in the same way, shows them as `-U` and `-D`.
+        `$audit_log`, read in the same way, shows them as `-U` and `-D`.
 
         `options` are for this read: `scan.*` ways to travel in time, `incremental-between` and its scan mode.
 
@@ -241,7 +241,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     ) -> Any:
         """As `to_arrow`, a lazy Spark DataFrame in the session of the table's `SparkExecutor`.
 
-        What is read is settled now: the DataFrame stays at its snapshot, as long as the files of that are there. A tag
+        The snapshot is chosen now: the DataFrame stays at it, as long as its files exist. A tag
         keeps them: `create_tag(name, time_retained="1 d")`, then `to_spark(tag=name)`; once the snapshot has expired,
         actions fail with Spark's own error, `FAILED_READ_FILE.FILE_NOT_EXIST`, wherever Spark reads files itself.
         Those are the files that need no merge, in which it skips columns and rows that a query does not need; all
@@ -272,11 +272,11 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         return ReadRequest(**asked)
 
     def _rows_to_write(self, data: Any, row_kinds: Any) -> tuple[str | None, Iterator[pa.RecordBatch] | None]:
-        """The column that holds row kinds, and the batches of the data; no batches of a Spark DataFrame."""
+        """The column that contains row kinds, and the batches of the data; no batches of a Spark DataFrame."""
         kind_column = row_kinds if isinstance(row_kinds, str) else None
         if _is_frame(data):
             if row_kinds is not None and kind_column is None:
-                raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")
+                raise InvalidArgumentError("rows of a DataFrame have no order: name the column with their kinds")
             return kind_column, None
         batches = batches_of(data)
         if row_kinds is None or kind_column is not None:
@@ -315,7 +315,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     def look(self, wait: Wait) -> dict[str, Any] | None:
         """What a wait of `read_wait` waits for, as plain JSON values; None where it is not there yet.
 
-        Raises: InvalidArgumentError, UnsupportedError for what can never be there.
+        Raises: InvalidArgumentError, UnsupportedError for conditions that can never be met.
         """
         return wait.look(self._handle)
 
@@ -328,7 +328,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 def names_of(names: Sequence[str] | None, argument: str = "columns") -> tuple[str, ...] | None:
     """Names that were given as the argument, as a value that does not change; None if they were not given.
 
-    Raises: InvalidArgumentError for what is not a list of names, such as a single text.
+    Raises: InvalidArgumentError for a value that is not a list of names, such as a single text.
     """
     if names is None:
         return None
@@ -338,7 +338,7 @@ def names_of(names: Sequence[str] | None, argument: str = "columns") -> tuple[st
 
 
 def _is_frame(data: Any) -> bool:
-    """Whether the data is a Spark DataFrame; asked without importing pyspark for data that is not of Spark."""
+    """Whether the data is a Spark DataFrame; found out without importing pyspark for other data."""
     if not type(data).__module__.startswith("pyspark."):
         return False
     from paimon_engine.spark.dataframe import is_dataframe
@@ -354,5 +354,5 @@ def _executor_of(frame: Any) -> Executor:
 
 
 def _is_spark(executor: Executor) -> bool:
-    """Whether tasks run in a Spark session; asked without importing pyspark."""
+    """Whether tasks run in a Spark session; found out without importing pyspark."""
     return any(kind.__module__.startswith("paimon_engine.spark.") for kind in type(executor).__mro__)

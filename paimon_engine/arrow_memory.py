@@ -3,8 +3,8 @@
 Arrow's own default, mimalloc, hands freed memory back so soon that a compaction spends up to a fifth of its processor
 time on touching it again. With the C library's allocator or jemalloc it is a tenth of that; jemalloc takes less memory.
 
-Arrow asks the environment once, when it first needs memory. A process of our own can choose for all of it; in any
-other, `executor` chooses for what Python asks for while tasks run, and buffers inside of Parquet stay where they are.
+Arrow reads the environment once, when it first needs memory. The engine's own processes can choose the pool for all of
+it; in others, `executor` chooses it for Python's buffers while tasks run, and buffers inside of Parquet do not change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ gives it back must go too: if it waits without an end, it takes a tenth of a pro
 
 
 def choose_for_process() -> None:
-    """Lets Arrow take all memory from `POOL`, unless the environment chooses, or Arrow is there already."""
+    """Lets Arrow take all memory from `POOL`, unless the environment chooses, or Arrow is already loaded."""
     if "pyarrow" not in sys.modules:
         for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)

@@ -91,7 +91,7 @@ class Catalog:
         return self._metastore.database_properties(checked_database(name))
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drops a database; with `cascade` its tables and all their files too. There is no way back.
+        """Drops a database; with `cascade` its tables and all their files too. This cannot be undone.
 
         Raises: ConflictError if it has tables and `cascade` is false; NotFoundError if there is none and `if_exists`
         is false.
@@ -122,19 +122,19 @@ class Catalog:
     ) -> Table:
         """Creates `database.table`.
 
-        `schema` is an Arrow schema, or names with types, each an Arrow type or a text of Paimon's, as in
-        `{"id": "INT NOT NULL", "name": "VARCHAR(10)"}`. Or `sql` is a whole `CREATE TABLE` statement as Flink or Spark
-        take it, with columns, keys, options and comment; options given beside it win, and `name` may be left out where
+        `schema` is an Arrow schema, or names with types, each an Arrow type or a text of Paimon's, as in `{"id": "INT
+        NOT NULL", "name": "VARCHAR(10)"}`. Or `sql` is a complete `CREATE TABLE` statement as for Flink or Spark, with
+        columns, keys, options and comment; options given in addition take precedence, and `name` may be left out where
         the statement names the database.
 
-        The filesystem catalog makes the database where it is missing; others want it made before.
+        The filesystem catalog creates a missing database; others require that it exists.
 
         Raises: InvalidArgumentError, UnsupportedError; NotFoundError without the database; ConflictError if the table
         exists and `if_not_exists` is false.
         """
         if sql is not None:
             if schema is not None or primary_keys or partition_keys or comment is not None:
-                raise InvalidArgumentError("the statement says columns, keys and comment; give only options beside it")
+                raise InvalidArgumentError("the statement defines columns, keys and comment; give only options with it")
             wanted = parse_create_table(sql)
             full_name = _named(name, wanted.name)
             all_options = {**(wanted.options or {}), **(options or {})}
@@ -156,7 +156,7 @@ class Catalog:
         `database.table$snapshots` and the like are its system tables, to be read only; `database.table$branch_b` is
         its branch `b`.
 
-        Raises: InvalidArgumentError; NotFoundError if there is no such table, branch or system table.
+        Raises: InvalidArgumentError; NotFoundError if the table, branch or system table does not exist.
         """
         text, branch, system = tables.split_system_name(name)
         if system is not None:
@@ -168,9 +168,9 @@ class Catalog:
         return Table(handle, self.executor, system)
 
     def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
-        """Renames a table, with its directory where its place follows from its name.
+        """Renames a table, with its directory if its path follows from its name.
 
-        Raises: ConflictError if the new name is taken; NotFoundError if there is no such table and `if_exists` is
+        Raises: ConflictError if the new name is taken; NotFoundError if the table does not exist and `if_exists` is
         false; UnsupportedError on object stores, where a directory cannot be renamed.
         """
         old, new = TableName.parse(name), TableName.parse(new_name)
@@ -189,7 +189,7 @@ class Catalog:
         return self.table(name).alter(changes)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Deletes the table with all its files, tags and branches. There is no way back.
+        """Deletes the table with all its files, tags and branches. This cannot be undone.
 
         Raises: NotFoundError if there is none and `if_exists` is false.
         """

@@ -49,7 +49,7 @@ class CleanUpVerbs(Verbs):
         confirm_latest_snapshot: int | None = None,
         **how: Unpack[DisposalWords],
     ) -> RemoveOrphanFilesResult:
-        """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
+        """Deletes old files that no snapshot, tag, branch or changelog names; left by jobs that died.
 
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; a day by default. It must be longer ago
         than any job runs. With `quarantine` files are moved, and `restore` restores them. Nothing is deleted where
@@ -69,10 +69,10 @@ class CleanUpVerbs(Verbs):
         files_per_second: float | None = None,
         parallelism: int | None = None,
     ) -> RestoreResult:
-        """Undoes a deletion that moved its files aside (`quarantine=True`); `quarantine` is the name in its result.
+        """Undoes a deletion that quarantined its files (`quarantine=True`); `quarantine` is the name in its result.
 
         Files, tags, branches and snapshots are restored to where they were. Where something else has taken their path
-        nothing is moved, and the error says what is in the way; `as_tags` then brings versions back under new names.
+        nothing is moved, and the error names the conflict; `as_tags` then restores versions under new names.
         Of a quarantine in the state `without_list` only files are restored.
 
         Raises: InvalidArgumentError, CorruptTableError if its list is damaged, ConflictError, StorageError.
@@ -83,8 +83,8 @@ class CleanUpVerbs(Verbs):
         """What was quarantined and can be restored, oldest first, also what runs that died have left of it.
 
         Each with `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, `files_there`, `problem` and
-        `state`: `complete`, `unfinished` (files of it are still, or again, in their old places), `incomplete` (files
-        of it are gone), `without_list` or `unreadable_list`.
+        `state`: `complete`, `unfinished` (files of it are still, or again, at their old paths), `incomplete` (files
+        of it are missing), `without_list` or `unreadable_list`.
 
         Raises: StorageError.
         """

@@ -1,4 +1,4 @@
-"""Python's search for garbage, held back while many objects are made that all stay."""
+"""Pauses Python's garbage collection while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def without_collection() -> Iterator[None]:
     """Holds the search for reference cycles back until the end of the block, if it is on.
 
-    Each search goes through all objects that there are; while 100,000 entries of manifests were made, searches took
+    Each search visits all existing objects; while 100,000 entries of manifests were made, searches took
     two fifths of the time (measured). Objects that reference counts free are freed nevertheless.
     """
     was_on = gc.isenabled()

@@ -1,6 +1,6 @@
 """What a task needs from outside: storage, a clock and fresh ids.
 
-Nothing with a connection travels to workers. They get an `EnvConfig`, plain values that pickle, and build their own
+Nothing with a connection is sent to workers. They get an `EnvConfig`, plain values that pickle, and build their own
 `Env` once per process. With memory storage, a fake clock and seeded ids the whole engine is deterministic.
 """
 
@@ -34,7 +34,7 @@ class Env:
     """The environment of a task: `clock` gives epoch milliseconds, `new_id` a fresh UUID as text.
 
     `reader_threads` is how many requests are in flight when this process reads many small files: enough to hide a
-    store's latency. With 1 they come in one order.
+    store's latency. With 1 their order is fixed.
     """
 
     storage: Storage
@@ -46,7 +46,7 @@ class Env:
 class StorageSource(Protocol):
     """How a catalog changes the way to a store: a lock around creation, or credentials that must be renewed.
 
-    A plain value with a hash, fit for pickling: workers build their own storage from it.
+    A picklable plain value with a hash: workers build their own storage from it.
     """
 
     def storage(self, address: str, options: Mapping[str, str]) -> Storage:
@@ -70,7 +70,7 @@ class EnvConfig:
     source: StorageSource | None = None
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError for an address that holds a password."""
+        """Raises: InvalidArgumentError for an address that contains a password."""
         check_address(self.address, "the store")
 
     def build(self) -> Env:
@@ -107,6 +107,6 @@ def _secret(option: str, variable: str) -> str:
     value = os.environ.get(variable)
     if value is None:
         raise InvalidArgumentError(
-            f"The option {option} is to come from the environment variable {variable}, which is not set in this process"
+            f"The option {option} is taken from the environment variable {variable}, which is not set in this process"
         )
     return value

@@ -1,7 +1,7 @@
 """The error tree, split by what the caller can do about it.
 
     PaimonError
-    ├── NotFoundError            table, snapshot, tag, branch or file: ask for something else
+    ├── NotFoundError            table, snapshot, tag, branch or file: name another one
     ├── InvalidArgumentError     the call is wrong: fix the call
     ├── UnsupportedError         the table needs a feature that the engine lacks: names the option or type
     ├── CorruptTableError        stored bytes break the format: names path, expected and found
@@ -27,7 +27,7 @@ REMEDY: Final = "restore the file from a copy, or roll back to a snapshot or tag
 
 
 MASK: Final = "***"
-"""What messages show instead of a value that nobody should see."""
+"""What messages show instead of a secret value."""
 
 _HIDDEN: Final[set[str]] = set()
 _HIDDEN_LENGTH_MIN: Final = 5
@@ -83,7 +83,7 @@ class InvalidArgumentError(PaimonError):
 
 
 class UnsupportedError(PaimonError):
-    """The table or the call asks for a feature that the engine lacks; the message names it."""
+    """The table or the call requires a feature that the engine lacks; the message names it."""
 
 
 class CorruptTableError(PaimonError):

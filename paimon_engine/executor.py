@@ -39,7 +39,7 @@ BATCH_ROWS = 65_536
 _BATCH_BYTES = 32 << 20
 """Bytes at which fewer rows than that make a batch."""
 _AHEAD_BYTES = 32 << 20
-"""Half of what a writer gathers until it is busy for long, with a row group."""
+"""Half of what a writer collects before a row group keeps it busy."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def attempt(run: Callable[..., R], *arguments: object) -> Done[R] | Failed:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What tasks have returned that had ended when the others were interrupted; nobody else will see it.
+    """The results of the tasks that had ended when the others were interrupted; they are not passed on otherwise.
 
     The interrupt has it among its `args`.
     """
@@ -100,7 +100,7 @@ class Returned:
 
 
 class _StoppedError(BaseException):
-    """Ends the thread of a task whose caller was interrupted; no task takes it for an error of its own."""
+    """Ends the thread of a task whose caller was interrupted; no task mistakes it for its own error."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ class LocalExecutor:
             interrupt.args = (_returned(future.result() for future in ended),)
             raise
         finally:
-            # After an interrupt, running tasks end first: files must not appear behind a caller who cleans up.
+            # After an interrupt, running tasks end first: files must not appear after the caller has cleaned up.
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -320,7 +320,7 @@ class _Interruptible:
 
 @contextmanager
 def arrow_threads(count: int | None) -> Iterator[None]:
-    """Lets Arrow compute with no more threads than this, for the length of a `with` block; None leaves it as it is."""
+    """Lets Arrow compute with no more threads than this, for the length of a `with` block; None does not change it."""
     before = pa.cpu_count()
     if count is not None:
         pa.set_cpu_count(min(count, before))
@@ -359,7 +359,7 @@ _POOL_USE = _PoolUse()
 
 
 def _keep_freed_memory() -> None:
-    """Lets the C library keep freed memory for what comes next, up to twice the size of the block given back here.
+    """Lets the C library keep freed memory for later use, up to twice the size of the block freed here.
 
     NumPy's arrays come from there, whatever pool Arrow takes. It learns from the largest block that is given back;
     until then it would return memory to the operating system after each batch, and pay for every page of the next
@@ -402,7 +402,7 @@ def _split(batch: pa.RecordBatch, group: pa.Array) -> Iterator[tuple[int, pa.Rec
 
 
 class _Shelf:
-    """Batches by group, in arrival order; written to a file of its own whenever memory is full.
+    """Batches by group, in arrival order; written to a separate file whenever memory is full.
 
     Invariant: a group's rows are its batches in `_files` in file order, followed by those in `_held`.
     """

@@ -1,13 +1,13 @@
-"""A process that must not outlive the one that started it, and that stops when it is asked to.
+"""A process that must not outlive the one that started it, and that stops on request.
 
 The starter keeps the write end of our standard input open and never writes. When it dies, in any way, the
 operating system closes that end, and reading here gives end of file. Where other processes are between the two, as
 `spark-submit` does, the starter holds a lock on a file instead, which ends with it, too.
 
 1. The main thread is interrupted, as by Ctrl-C, so that files that were not committed go and sessions stop.
-   SIGTERM does the same: by itself it would end Python at once.
+   SIGTERM does the same: without a handler it would end Python at once.
 2. What is left after `GRACE_S` is killed, together with the process group where this process leads one: the JVM and
-   the workers of an embedded Spark are in it. A main thread that is stuck in a library's call hears of no signal, so
+   the workers of an embedded Spark are in it. A main thread that is blocked in a library's call handles no signal, so
    a thread counts these seconds.
 3. So is what is left when this process ends by itself once its starter has died: a JVM that was about to say where it
    listens finds no reader, and would wait without an end.
@@ -39,7 +39,7 @@ def exit_when_stdin_closes() -> None:
 
 
 def exit_when_free(lock: str) -> None:
-    """Watches from a thread until nobody holds the lock on a file of this machine, and takes SIGTERM for Ctrl-C.
+    """Watches from a thread until no process has the lock on a file of this machine, and handles SIGTERM like Ctrl-C.
 
     Returns at once; for the main thread. Raises: OSError if the file is missing.
     """

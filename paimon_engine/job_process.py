@@ -1,4 +1,4 @@
-"""Carrying out a job in a process that others started, and that tells them by a record how it goes."""
+"""Carrying out a job in a process that others started; a record shows them its progress and outcome."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STARTER: Final = "paimon_engine.job_starter"
 """The module that starts a job's process and waits for it, for `python -m`."""
 _CODED: Final = "base64:"
 STOPPED: Final = "Stopped"
-"""The kind of failure of a job that was asked to stop."""
+"""The kind of failure of a job that was stopped on request."""
 
 logger = logging.getLogger(__name__)
 
 
 class Beating:
-    """Signs of life from a thread, for the length of a `with` block; stops the process if the record asks for it."""
+    """Heartbeats from a thread, for the length of a `with` block; stops the process if the record requests it."""
 
     def __init__(self, record: JobRecord, *, of_starter: bool = False) -> None:
         self._record, self._of_starter = record, of_starter
@@ -54,7 +54,7 @@ class Beating:
         self._thread.join(timeout=BEAT_S)
 
     def tell(self, progress: Progress) -> None:
-        """How far the job is; the newest word goes with the next sign of life."""
+        """The progress of the job; the newest state is written with the next heartbeat."""
         self._beat = replace(self._beat, stage=progress.stage, done=progress.done, total=progress.total)
 
     def _run(self) -> None:
@@ -71,7 +71,8 @@ class Beating:
                     logger.warning("Asked to stop")
                     guard.stop()
             except PaimonError as error:
-                # A store that fails for a moment; who waits takes us for lost only after many beats.
+                # A store that fails for a moment; waiting processes treat this one as lost only after many missing
+                # beats.
                 logger.warning("No sign of life could be written: %s", error)
 
 
@@ -81,7 +82,7 @@ def recorded_end(record: JobRecord) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _end(record, JobFailure(STOPPED, "it was asked to stop before its commit"))
+        _end(record, JobFailure(STOPPED, "it was stopped on request before its commit"))
         raise
     except BaseException as error:
         _end(record, JobFailure.of(error))
@@ -89,7 +90,7 @@ def recorded_end(record: JobRecord) -> Iterator[None]:
 
 
 def _end(record: JobRecord, failure: JobFailure) -> None:
-    # The error itself is what counts; who waits hears of it from the process, or takes it for lost.
+    # The error itself is what counts; waiting processes see that the process ended, or treat it as lost.
     with contextlib.suppress(PaimonError):
         record.end(failure)
 
@@ -114,7 +115,7 @@ def run_recorded(job: Job, record: JobRecord, spark: str | None, resources: Reso
 
 
 def as_argument(text: str) -> str:
-    """A job's JSON as an argument, for processes that see no file of ours; holds no character that shells read."""
+    """A job's JSON as an argument, for processes that see none of our files; without characters special to shells."""
     return _CODED + base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
@@ -128,4 +129,4 @@ def job_text(given: str) -> str:
     try:
         return zlib.decompress(base64.urlsafe_b64decode(given.removeprefix(_CODED))).decode()
     except (ValueError, zlib.error) as error:
-        raise InvalidArgumentError(f"the argument holds no job: {error}") from error
+        raise InvalidArgumentError(f"the argument contains no job: {error}") from error

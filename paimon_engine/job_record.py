@@ -1,12 +1,12 @@
-"""The record of a job: a folder by which the process that carries it out and those who wait for it talk.
+"""The record of a job: a folder by which the process that carries it out and those that wait for it communicate.
 
-    beat.json      how far it is, written again every few seconds: who sees no change for long takes it for lost
+    beat.json      its progress, written again every few seconds: without a change for long it is treated as lost
     starter.json   the same of the process that starts it, for as long as that waits for it to begin
     outcome.json   the result or the failure, written once
-    stop.json      asks it to stop
+    stop.json      a request to stop
     output.txt     the last lines of what it printed; written last, where there is a starter
 
-The folder lies in a store that both reach; it holds no secret, and nobody has to understand anyone's log.
+The folder is in a store that both reach; it contains no secret, and no process has to parse another one's log.
 Times of different machines are never compared.
 """
 
@@ -99,7 +99,7 @@ def outcome_of(text: str) -> JobResult | JobFailure:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A sign of life: `number` counts up. `total` of 0 says that the number of steps is not known."""
+    """A heartbeat: `number` counts up. `total` of 0 says that the number of steps is not known."""
 
     number: int
     host: str
@@ -134,7 +134,7 @@ class JobRecord:
         self._storage.overwrite(self._path(name), json.dumps(asdict(beat)).encode())
 
     def prepare(self) -> None:
-        """Makes the record known to `siblings`, before the process begins. Raises: StorageError."""
+        """Creates the record, so that `siblings` list it, before the process begins. Raises: StorageError."""
         self.beat(Beat(0, _HOST, 0), of_starter=True)
 
     def beats(self) -> tuple[Beat | None, Beat | None]:
@@ -147,7 +147,7 @@ class JobRecord:
             value = {} if text is None else json.loads(text)
             return Beat(**{item.name: value[item.name] for item in fields(Beat)}) if value else None
         except (ValueError, KeyError, TypeError, RecursionError):
-            # Half a file, or one of somebody else's: no sign of life.
+            # An incomplete file, or one of another writer: not a heartbeat.
             return None
 
     def end(self, outcome: JobResult | JobFailure) -> bool:
@@ -160,11 +160,11 @@ class JobRecord:
         return None if text is None else outcome_of(text)
 
     def ask_to_stop(self) -> None:
-        """Asks the process to stop, which it hears within seconds. Raises: StorageError."""
+        """Requests the process to stop, which it sees within seconds. Raises: StorageError."""
         self._storage.overwrite(self._path("stop.json"), json.dumps({"host": _HOST}).encode())
 
     def is_asked_to_stop(self) -> bool:
-        """Whether somebody asked it to stop. Raises: StorageError."""
+        """Whether it was requested to stop. Raises: StorageError."""
         return self._storage.exists(self._path("stop.json"))
 
     def keep_output(self, text: str) -> None:
@@ -187,13 +187,13 @@ class JobRecord:
             return None
 
     def siblings(self) -> list[JobRecord]:
-        """The records in the folder that this one lies in: those of the same work. Raises: StorageError."""
+        """The records in the same folder: those of the same work. Raises: StorageError."""
         above = self.folder.rstrip("/").rpartition("/")[0]
         found = self._storage.list(above)
         return [JobRecord(info.path.rstrip("/"), self.store) for info in found if info.is_dir]
 
     def delete(self) -> None:
-        """Deletes the record, and the folders above it that only held records. Raises: StorageError."""
+        """Deletes the record, and the folders above it that only contained records. Raises: StorageError."""
         self._storage.delete_tree(self.folder)
         above = self.folder.rstrip("/")
         for _ in range(2):

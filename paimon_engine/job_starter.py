@@ -1,6 +1,6 @@
-"""A process that starts a job's process and waits for it, with nobody who waits for both: `python -m …job_starter`.
+"""A process that starts a job's process and waits for it; no other process waits: `python -m …job_starter`.
 
-The task that asked for the job ends before it does, and its record is read from another machine. What the job's
+The task that submitted the job ends before it does, and its record is read from another machine. What the job's
 process cannot write there itself (that it did not begin, or was killed), this one writes.
 """
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="job_starter", description=__doc__)
     parser.add_argument("--job", required=True, help="the job, whose store has the record")
     parser.add_argument("--record", required=True, help="folder of the record")
-    parser.add_argument("--folder", help="folder with files of the command, which goes when that has ended")
+    parser.add_argument("--folder", help="folder with files of the command, which is deleted when that has ended")
     parser.add_argument("command", nargs="+", help="the command that carries it out")
     given = parser.parse_args(arguments)
     job = Job.from_json(job_text(given.job))
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _held(folder: str | None) -> Iterator[None]:
-    """Holds the lock of a folder, by which others know that it is in use; removes the folder afterwards."""
+    """Keeps a lock on a folder, which shows others that it is in use; removes the folder afterwards."""
     if folder is None:
         yield
         return
@@ -65,26 +65,26 @@ def _held(folder: str | None) -> Iterator[None]:
 def _run(record: JobRecord, command: Sequence[str]) -> int:
     """Runs the command, and sees that the record has an outcome afterwards; gives the exit code."""
     lines: deque[str] = deque(maxlen=_LINES)
-    with subprocess.Popen(  # noqa: S603 - what our starter asked for
+    with subprocess.Popen(  # noqa: S603 - the command of our starter
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as process:
         assert process.stdout is not None
         reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
         reader.start()
-        was_asked = _wait(record, process)
+        is_stopped = _wait(record, process)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         reader.join(timeout=_LOOK_S)
         code = process.wait()
     output = "\n".join(lines)
-    if code or was_asked:
-        kind = STOPPED if was_asked else PROCESS_FAILED
-        how = "was asked to stop" if was_asked else how_it_ended(code)
+    if code or is_stopped:
+        kind = STOPPED if is_stopped else PROCESS_FAILED
+        how = "was stopped on request" if is_stopped else how_it_ended(code)
         # There is an outcome already, unless the process could not write one.
         record.end(JobFailure(kind, f"the engine's process {how}\n{output[-4000:]}"))
     else:
         record.end(JobFailure(PROCESS_FAILED, f"the engine's process ended without an outcome\n{output[-4000:]}"))
-    # Last of all: who sees it knows that nothing more will be written.
+    # Last of all: it shows that nothing more will be written.
     with contextlib.suppress(PaimonError):
         record.keep_output(output)
     return code
@@ -104,7 +104,7 @@ def _read(stream: IO[bytes], lines: deque[str]) -> None:
 
 
 def _wait(record: JobRecord, process: subprocess.Popen[bytes]) -> bool:
-    """Waits for the process, which hears itself of a request to stop; True if there was one. Kills it if it must."""
+    """Waits for the process, which sees requests to stop itself; True if there was one. Kills it if it stays."""
     stop_at: float | None = None
     while process.poll() is None:
         time.sleep(_LOOK_S)

@@ -1,7 +1,7 @@
 """A job: an action on a table, as a plain value with a versioned JSON form; `run` carries it out anywhere.
 
 Python, the command line, a subprocess with its own Spark session and an Airflow task all call the same `run`.
-A job never holds a secret: it names the environment variables that hold them.
+A job never contains a secret: it names the environment variables with their values.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Job(Spec):
     def to_json(self) -> str:
         """Versioned JSON text.
 
-        Raises: InvalidArgumentError if an option is not known to be harmless: the text is kept in files, which are for
-        more eyes.
+        Raises: InvalidArgumentError if an option is not known to contain no secret: the text is kept in files, which
+        are for more eyes.
         """
         for place in (self, self.source):
             if place is not None:
@@ -242,7 +242,7 @@ def _json_text(value: object) -> str:
     """
     if isinstance(value, date | Decimal):
         return str(value)
-    raise InvalidArgumentError(f"a job cannot hold {value!r} of type {type(value).__name__}; it has no JSON form")
+    raise InvalidArgumentError(f"a job cannot contain {value!r} of type {type(value).__name__}; it has no JSON form")
 
 
 @contextmanager
@@ -310,14 +310,14 @@ def run(
 ) -> JobResult:
     """Carries out the job, with tasks on `executor` (threads of this process by default).
 
-    Safe to repeat with the same `commit_user`. With `is_kept` false nobody keeps the job in order to repeat it: its
-    commits have names that nobody chose, so that none is looked for and none leaves a record.
+    Safe to repeat with the same `commit_user`. With `is_kept` false the job is not kept in order to be repeated: its
+    commits have generated names, so none is searched for and none leaves a record.
 
     Raises: PaimonError of all kinds.
     """
     begun = time.monotonic()
     if not job.commit_user:
-        raise InvalidArgumentError("a job needs a commit_user, by which a repeated job is known")
+        raise InvalidArgumentError("a job needs a commit_user, which identifies a repeated job")
     info = ACTIONS[name_of(job.action)]
     table, is_new = _open_table(job)
     user = job.commit_user if is_kept else None
@@ -370,7 +370,7 @@ def planned_bytes(job: Job) -> int | None:
 
 
 def check_job(job: Job) -> None:
-    """Looks for what would make the job fail before anything is started for it; reads little and writes nothing.
+    """Checks what would make the job fail, before anything is started for it; reads little and writes nothing.
 
     Of a write: that its source is there, that a table which is missing can be created, and that the first file, or the
     columns of a source table, fit.
@@ -397,13 +397,13 @@ def check_job(job: Job) -> None:
 
 
 def _open_table(job: Job) -> tuple[TableHandle, bool]:
-    """The table of a job, made if the job asks for it; and whether it was."""
+    """The table of a job, created if the job requires it; and whether it was."""
     options = {**job.table_options, **secret_values(job.table_secrets)}
     if isinstance(job.action, CreateTable):
         draft = draft_of(job.action, job.table.name)
         return open_or_make(job.table, job.storage, job.catalog, options, lambda: draft)
     with suppress(NotFoundError):
-        # Who finds the table needs no source, and that of an earlier attempt may be gone.
+        # If the table exists no source is needed, and that of an earlier attempt may have been deleted.
         return open_table(job.table, job.storage, job.catalog, options), False
     if job.create is None or not isinstance(job.action, Write):
         return open_table(job.table, job.storage, job.catalog, options), False

@@ -94,8 +94,8 @@ class MaintenanceVerbs(Verbs):
         """Brings rows of an append table that are near each other in some columns into the same files.
 
         Filters on these columns then read few files. `order` is `order` (one column after another), `zorder` or
-        `hilbert`; columns and order may come from the options `clustering.columns` and `clustering.strategy`. What
-        others insert meanwhile stays as it is, and rows that are deleted by vectors go; see `Cluster`.
+        `hilbert`; columns and order may come from the options `clustering.columns` and `clustering.strategy`. Rows
+        that others insert meanwhile are not changed, and rows deleted by vectors are removed; see `Cluster`.
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
@@ -141,9 +141,9 @@ class MaintenanceVerbs(Verbs):
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> RewriteFileIndexResult:
-        """Gives data files the indexes that `file-index.<type>.columns` ask for now; no data is rewritten.
+        """Gives data files the indexes that `file-index.<type>.columns` require now; no data is rewritten.
 
-        `where` chooses partitions. Files that have just these indexes are left, unless `rebuild` asks for all.
+        `where` chooses partitions. Files that have exactly these indexes are left, unless `rebuild` is set.
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """
@@ -194,11 +194,12 @@ class MaintenanceVerbs(Verbs):
         """Deletes old snapshots and the files that nothing else needs: tags, branches and consumers keep theirs.
 
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; what is not given comes from the
-        table's options. Where these (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) ask for a longer
-        life of changelogs, the snapshots leave theirs, and changelogs whose time to live has ended go.
+        table's options. Where these (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) keep
+        changelogs longer, the snapshots leave theirs, and changelogs whose time to live has ended are deleted.
 
-        All that may go goes, in rounds, of which none begins after `max_seconds`; at most `limit` snapshots, or as many
-        as the table's option `snapshot.expire.limit` says. `remaining` of the result counts those that are left.
+        All that may expire expires, in rounds, of which none begins after `max_seconds`; at most `limit` snapshots, or
+        as many as the table's option `snapshot.expire.limit` says. `remaining` of the result counts those that are
+        left.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
@@ -250,7 +251,7 @@ class MaintenanceVerbs(Verbs):
         """Drops the partitions older than `expiration_time`; what is not given comes from the options `partition.*`.
 
         Partitions whose values mean no time are kept; `stopped` of the result names them. With the strategy
-        `update-time` a partition that gets rows meanwhile stays; by the time of its values it goes with them.
+        `update-time` a partition that gets rows meanwhile stays; by the time of its values it is dropped with them.
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """
@@ -266,9 +267,9 @@ class MaintenanceVerbs(Verbs):
         return self._act(mark_partition_done, MarkPartitionDone, locals())
 
     def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
-        """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.
+        """Checks that the table is valid; `problems` of the result is empty if it is. Nothing is written.
 
-        `depth` is `metadata`, `files` (also that data files are there, with their size, indexes and deletion vectors)
+        `depth` is `metadata`, `files` (also that data files exist, with their size, indexes and deletion vectors)
         or `rows` (also the order, key ranges and statistics of all rows).
 
         Raises: InvalidArgumentError for another depth; StorageError.

@@ -24,7 +24,7 @@ _NAME: Final = "paimon_engine"
 _NOT_NEEDED: Final = ("apache-airflow", "pyspark")
 """Beginnings of the names of distributions that workers do without: a cluster brings its own Spark."""
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that an archive can hold; with that of the files the same code would give other bytes."""
+"""The earliest time that an archive can store; with the files' own times the same code would give other bytes."""
 
 
 def engine_version() -> str:
@@ -74,7 +74,7 @@ def engine_digest() -> str:
 
 
 def engine_archive(folder: Path) -> Path:
-    """An archive of the engine in that folder, for `--py-files`; its name tells versions of the code apart."""
+    """An archive of the engine in that folder, for `--py-files`; its name differs for each version of the code."""
     path = folder / f"{_NAME}-{engine_digest()}.zip"
     if not path.exists():
         write_archive(path)

@@ -27,7 +27,7 @@ def counting(on_progress: OnProgress | None, stage: str, total: int) -> Callable
 
 
 def in_round(on_progress: OnProgress | None, number: int) -> OnProgress | None:
-    """A listener that is told of which round a stage is, for actions that do their work in several."""
+    """A listener that adds the number of the round to each stage, for actions that work in several rounds."""
     if on_progress is None:
         return None
     return lambda progress: on_progress(replace(progress, stage=f"{progress.stage}, round {number}"))

@@ -1,4 +1,4 @@
-"""What a job may take of the machine that it runs on, and what Spark is told."""
+"""What a job may use of the machine that it runs on, and the settings of Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Resources(Spec):
         for name in self.spark_conf or {}:
             if not name.startswith(_SETTING) or not name.isprintable():
                 raise InvalidArgumentError(
-                    f"spark_conf: {name!r} is no setting of Spark, whose names begin with spark."
+                    f"spark_conf: {name!r} is not a setting of Spark, whose names begin with spark."
                 )
             if name in _OURS:
                 raise InvalidArgumentError(f"spark_conf: {name} is not allowed: {_OURS[name]}")

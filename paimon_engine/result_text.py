@@ -19,7 +19,7 @@ _TEXT_MAX: Final = 80
 _REASONS_MAX: Final = 1000
 """Characters of a short list of texts: they say why something was left, which is what people need to read."""
 _TEXTS_MAX: Final = 3
-"""Lists of so many names are shown whole."""
+"""Lists of so many names are shown completely."""
 
 
 def as_text(name: str, values: Mapping[str, Any]) -> str:
@@ -54,7 +54,7 @@ def _rows(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _text(name: str, value: Any) -> str:
-    """The value on one line; an empty text for what says nothing."""
+    """The value on one line; an empty text for an empty value."""
     match value:
         case bool():
             text = str(value)

@@ -4,7 +4,7 @@ A list of secret names is never complete, so this is a list of harmless ones: an
 job, if its name is on the list and its value does not look like a secret. All others are hidden:
 jobs carry the name of an environment variable instead, and messages show `***` instead of their values.
 
-Addresses must not hold a password at all: they are in every message, in jobs and in logs.
+Addresses must not contain a password at all: they are in every message, in jobs and in logs.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Carries out the job; 0 once it is done, 1 if it failed."""
     parser = argparse.ArgumentParser(prog="paimon_job.py", description=__doc__)
     parser.add_argument("--job", required=True, help="a file with the job's JSON, or base64: and that, packed")
-    parser.add_argument("--record", required=True, help="folder in which progress and outcome are told")
-    parser.add_argument("--lock", help="end when nobody holds the lock on this file any more")
+    parser.add_argument("--record", required=True, help="folder for progress and outcome")
+    parser.add_argument("--lock", help="end when no process has the lock on this file any more")
     given = parser.parse_args(arguments)
     choose_for_process()
     if given.lock:

@@ -66,7 +66,7 @@ def check_readable(options: TableOptions) -> None:
 
 
 def check_row_views_readable(options: TableOptions) -> None:
-    """Raises UnsupportedError if the table asks for another shape of its `audit_log` and `binlog`."""
+    """Raises UnsupportedError if the table's options require another shape of its `audit_log` and `binlog`."""
     key = "table-read.sequence-number.enabled"
     _refuse("reading the changes of", [f"'{key}'"] if _is_on(options, key) else [])
 
@@ -98,13 +98,13 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "visibility-callback.enabled",
 )
 _WRITE_OFF: Final[Mapping[str, str]] = {"metadata.iceberg.storage": "disabled", "log.system": "none"}
-"""Systems beside the table that a write would not update; they are off while the option has that value."""
+"""Systems outside the table that a write would not update; they are off while the option has that value."""
 
 _POSTPONED_IN_BUCKETS: Final = "postpone.batch-write-fixed-bucket"
 
 
 def check_writable(options: TableOptions) -> None:
-    """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
+    """Raises UnsupportedError if the engine cannot write or compact the table as its options require."""
     check_readable(options)
     raw = options.raw
     reasons = _postponed_blockers(options) if options.bucket == POSTPONED_BUCKET else []

@@ -134,7 +134,7 @@ DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
 class DataField:
     """A column, or a field of a ROW. `id` is unique in a table and never used again.
 
-    `unknown` holds what later releases say of it, as pairs of a key and JSON text; it plays no part in comparisons.
+    `unknown` has fields of later releases, as pairs of a key and JSON text; it plays no part in comparisons.
     """
 
     id: int
@@ -345,12 +345,12 @@ _ARROW_ATOMS: Mapping[TypeRoot, pa.DataType] = {
 
 
 def timestamp_unit(precision: int) -> str:
-    """Arrow unit that holds a timestamp of that precision: `s`, `ms`, `us` or `ns`."""
+    """Arrow unit for a timestamp of that precision: `s`, `ms`, `us` or `ns`."""
     return "s" if precision == 0 else "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
 def to_arrow(data_type: DataType) -> pa.DataType:
-    """Arrow type that holds all values of `data_type`."""
+    """Arrow type for all values of `data_type`."""
     match data_type:
         case AtomicType(root=TypeRoot.DECIMAL):
             return pa.decimal128(data_type.precision, data_type.scale)
@@ -405,7 +405,7 @@ _UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def from_arrow(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
-    """Narrowest Paimon type that holds all values of `arrow_type`. Nested fields get id −1.
+    """Narrowest Paimon type for all values of `arrow_type`. Nested fields get id −1.
 
     Raises: UnsupportedError for Arrow types without a Paimon counterpart.
     """

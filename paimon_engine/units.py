@@ -119,5 +119,5 @@ def instant_text(epoch_ms: int) -> str:
 
 
 def local_wall_clock_ms(epoch_ms: int) -> int:
-    """The local wall clock at that time, as if it were UTC: the form in which manifests hold creation times."""
+    """The local wall clock at that time, as if it were UTC: the form in which manifests store creation times."""
     return epoch_ms + time.localtime(epoch_ms // 1000).tm_gmtoff * 1000

@@ -78,15 +78,16 @@ class VersionVerbs(Verbs):
         """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
 
         `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far,
-        `as_of` what the table held then: the newest committed by that time. The tag is kept for `time_retained`, such
-        as `30 d`; without it as the table's options say.
+        `as_of` the table's state then: the newest snapshot committed by that time. The tag is kept for `time_retained`,
+        such as `30 d`; without it as the table's options say.
 
-        Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError, InvalidArgumentError.
+        Raises: ConflictError naming both snapshots if the tag is on a different one; NotFoundError,
+        InvalidArgumentError.
         """
         return self._act(create_tag, CreateTag, locals(), tag=name)
 
     def snapshot_as_of(self, moment: MomentLike) -> int:
-        """Id of the snapshot that says what the table held then: the newest committed at that time or before.
+        """Id of the snapshot of the table's state then: the newest committed at that time or before.
 
         Raises: NotFoundError if there was none yet, or if snapshots of then have expired; InvalidArgumentError.
         """
@@ -96,7 +97,7 @@ class VersionVerbs(Verbs):
         return newest_at_time(self._handle, timestamp_ms).id
 
     def have_same_rows(self, one: int, other: int) -> bool:
-        """Whether two snapshots hold the same rows for sure: only compactions and statistics lie between them."""
+        """Whether two snapshots hold the same rows for sure: only compactions and statistics are between them."""
         return only_tidied(self._handle, one, other)
 
     def rename_tag(self, name: str, to: str) -> TagResult:
@@ -128,7 +129,7 @@ class VersionVerbs(Verbs):
         time_retained: DurationLike | None = None,
         dry_run: bool = False,
     ) -> DayTagsResult:
-        """Makes the tags of days that have none, from `since` to `until`, on what the table held at each day's end.
+        """Creates the missing tags of days, from `since` to `until`, on the latest snapshot at each day's end.
 
         The result says which days stay without one, and why.
 
@@ -196,7 +197,7 @@ class VersionVerbs(Verbs):
         watermark: int | None = None,
         commit_user: str | None = None,
     ) -> RollbackToAsLatestResult:
-        """Makes a new snapshot that holds what that one held; nothing is lost.
+        """Makes a new snapshot with the rows of that one; nothing is lost.
 
         A `commit_user` makes repeating the call safe: it commits once.
 
@@ -230,7 +231,7 @@ class VersionVerbs(Verbs):
         return self._act(delete_branch, DeleteBranch, locals(), branch=name)
 
     def fast_forward(self, branch: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> BranchResult:
-        """Makes main what the branch is, from the branch's first snapshot on; what main had since then goes.
+        """Makes main what the branch is, from the branch's first snapshot on; what main had since then is removed.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
@@ -239,8 +240,8 @@ class VersionVerbs(Verbs):
     def merge_branch(self, branch: str, *, dry_run: bool = False, commit_user: str | None = None) -> MergeBranchResult:
         """Brings what the branch has changed since it began, or was last merged, into the table in one commit.
 
-        Both may have gone on, as long as they have not changed the same bucket; additions to append tables conflict
-        with nothing. `conflicts` of a dry run says what is in the way.
+        Both may have changed since, as long as they have not changed the same bucket; additions to append tables
+        conflict with nothing. `conflicts` of a dry run says what is in the way.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError.
         """
@@ -268,7 +269,7 @@ class VersionVerbs(Verbs):
     def clear_consumers(
         self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False, quarantine: bool = False
     ) -> ConsumersResult:
-        """Forgets consumers whose whole names match one regular expression, and not the other.
+        """Deletes consumers whose full names match one regular expression, and not the other.
 
         Raises: InvalidArgumentError.
         """
