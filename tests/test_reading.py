@@ -229,7 +229,7 @@ def test_tables_of_files_travel_in_time(catalog: Catalog, thrice: Table):
     with pytest.raises(InvalidArgumentError, match="leave incremental out"):
         files.to_arrow(incremental=(1, 2))
     for how in ({"snapshot": 1}, {"incremental": (1, 2)}, {"options": {"scan.mode": "full"}}):
-        with pytest.raises(InvalidArgumentError, match="the whole branch"):
+        with pytest.raises(InvalidArgumentError, match="the complete branch"):
             catalog.table("flights.departures$schemas").to_arrow(**how)
 
 

@@ -86,7 +86,7 @@ def add_column(
     before: BeforeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add a column, or a field of a ROW; it is null in the rows that are there."""
+    """Add a column, or a field of a ROW; it is null in existing rows."""
     change = {"change": "add_column", "name": column, "type": data_type, "comment": text}
     change |= _place(first=first, after=after, before=before)
     _run((table, warehouse, storage, catalog), [change], as_json=as_json)
@@ -141,7 +141,7 @@ def nullable(
     not_null: Annotated[bool, typer.Option("--not-null", help="Forbid nulls instead.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a column hold nulls, or forbid them."""
+    """Let a column contain nulls, or forbid them."""
     change = {"change": "update_column_nullability", "name": column, "nullable": not not_null}
     _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 

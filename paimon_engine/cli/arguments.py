@@ -57,11 +57,11 @@ CatalogOption: TypeAlias = Annotated[
         "environment. May be repeated.",
     ),
 ]
-JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the complete result as JSON.")]
 DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 QuarantineOption: TypeAlias = Annotated[
     bool,
-    typer.Option("--quarantine", help="Move files aside, so that restore can bring them back."),
+    typer.Option("--quarantine", help="Move files to a quarantine, so that restore can restore them."),
 ]
 RateOption: TypeAlias = Annotated[
     float | None, typer.Option("--files-per-second", metavar="N", help="Delete at most this many files per second.")
@@ -76,7 +76,7 @@ SparkOption: TypeAlias = Annotated[
 
 
 def storage_options(storage: Sequence[str] | None) -> dict[str, str]:
-    """Options of the file system, with the values of those that come from the environment.
+    """Options of the file system, with values from the environment included.
 
     Raises: InvalidArgumentError.
     """
@@ -150,7 +150,7 @@ def open_named(
 def job_on(
     table: str, warehouse: str | None, storage: Sequence[str] | None, catalog: Sequence[str] | None, action: Action
 ) -> Job:
-    """A job of its own for an action on the table that the arguments name.
+    """A new job for an action on the table that the arguments name.
 
     Raises: InvalidArgumentError.
     """

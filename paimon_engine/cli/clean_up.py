@@ -64,7 +64,7 @@ def _line(details: Mapping[str, Any]) -> str:
             where = f", in quarantine {details['quarantine']}" if details["quarantine"] else ""
             return f"stopped after {files}, {checked}{where}"
         case _:
-            return f"nothing to remove: {count(details['files_checked'], 'old file')} looked at"
+            return f"nothing to remove: {count(details['files_checked'], 'old file')} checked"
 
 
 @face("verify", "`paimon-engine verify /lake/db.db/t`", "`paimon-engine verify db.t -w /lake --depth rows --json`")
@@ -77,7 +77,7 @@ def verify(details: Mapping[str, Any], _: Any) -> None:
     say(_looked_at(details))
     if details["closed"]:
         outside = count(details["closed"], "file")
-        warn(f"not looked at: {outside} outside the table; 'external-paths.allowed' = '<directory>' allows it")
+        warn(f"not checked: {outside} outside the table; 'external-paths.allowed' = '<directory>' allows it")
 
 
 def _looked_at(details: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ def create(
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
     catalog: CatalogOption = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A table that is there is fine.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing table is accepted.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Create a table from a CREATE TABLE statement."""

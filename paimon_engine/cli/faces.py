@@ -4,9 +4,9 @@
     def compact(details, spec):
         \"\"\"Merge sorted runs and small files; within limits those first that cost readers most.\"\"\"
 
-is the whole command: each field of `Compact` is an option, with the help that the field carries; the texts go through
+is the complete command: each field of `Compact` is an option, with the help text of the field; the texts are parsed by
 the decoder that jobs and operators use; the docstring is the command's help, and the function prints the result.
-An action without a face has a plain one under its own name.
+An action without a face gets a plain one under its name.
 
 The options of a command are made when they are needed: specs are in the modules of their actions, which import Arrow.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Show = Callable[[Mapping[str, Any], Any], None]
 
 _ProgressOption = Annotated[ProgressStyle, typer.Option("--progress", help="How to show progress, on standard error.")]
-_YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 _FAILURES: Final = ("failed", "problems", "conflicts")
 """Lists of a result that are empty where all went well."""
 
@@ -81,7 +81,7 @@ def face(name: str, *examples: str, action: str | None = None, **more: Any) -> C
 
 
 def plain_face(action: str) -> Face:
-    """The face of an action that has none of its own. Raises: InvalidArgumentError if there is no such action."""
+    """The generated face of an action. Raises: InvalidArgumentError if the action does not exist."""
     from paimon_engine.action_table import ACTIONS, action_type
     from paimon_engine.specs import fields_of
 
@@ -271,7 +271,7 @@ def _value(item: SpecField, given: Any) -> Any:
 
 
 def finish(details: Mapping[str, Any], spec: Any, show: Show, *, as_json: bool) -> None:
-    """Prints the result of an action, and ends with exit code 1 where it did not go well."""
+    """Prints the result of an action, and ends with exit code 1 if it failed."""
     if as_json:
         print_json(details)
     else:

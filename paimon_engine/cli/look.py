@@ -120,7 +120,7 @@ def read(
 
 
 def _output(asked: Output | None, to: Path | None) -> Output:
-    """Format of the rows: as asked, else by the file's ending.
+    """Format of the rows: as given, else by the file's ending.
 
     Raises: InvalidArgumentError.
     """
@@ -288,7 +288,7 @@ def files(
 
 
 def print_columns(found: pa.Table, names: Mapping[str, str], *, as_json: bool, empty: str) -> None:
-    """Some columns as a grid, or all as JSON. Columns that say nothing are left out of the grid."""
+    """Some columns as a grid, or all as JSON. Empty columns are left out of the grid."""
     if as_json:
         print_json(found.to_pylist())
         return

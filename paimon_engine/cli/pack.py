@@ -41,7 +41,7 @@ def pack(
 ) -> None:
     """Pack what workers of a Spark cluster need: the engine, or an environment with all its packages. Never Airflow.
 
-    The environment has the versions that are installed here. Its workers need the same Python at the same place, and
+    The environment has the versions that are installed here. Its workers need the same Python at the same path, and
     the same operating system.
     """
     from paimon_engine.packing import engine_wheel, write_archive
@@ -64,4 +64,4 @@ def pack(
         say(f"packed {wheel}, {size(wheel.stat().st_size)}")
         hint(f"pip install {wheel}")
     else:
-        raise InvalidArgumentError(f"{out} is no folder, and no name of a .zip or .tar.gz")
+        raise InvalidArgumentError(f"{out} is neither a folder nor a file name that ends in .zip or .tar.gz")

@@ -47,7 +47,7 @@ def rollback(
     as_latest: Annotated[
         bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot with the content of that one.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: DryRunOption = False,
     quarantine: QuarantineOption = False,
     files_per_second: RateOption = None,
@@ -84,7 +84,7 @@ def rollback(
 
 
 def _print_as_latest(details: Mapping[str, Any], _: Any) -> None:
-    restored = f"snapshot {details['snapshot_id']} holds snapshot {details['restored_snapshot']} again"
+    restored = f"snapshot {details['snapshot_id']} has the rows of snapshot {details['restored_snapshot']} again"
     print_outcome(details, f"{words(details)}: {restored}")
 
 

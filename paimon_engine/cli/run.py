@@ -51,9 +51,7 @@ def run(
     ] = None,
     record: Annotated[
         str | None,
-        typer.Option(
-            metavar="FOLDER", help="Where progress and outcome are told, and a request to stop is heard: a folder."
-        ),
+        typer.Option(metavar="FOLDER", help="Folder for progress, outcome and requests to stop."),
     ] = None,
 ) -> None:
     """Carry out a job: an action on a table, as JSON. This is what a scheduler calls."""
@@ -93,7 +91,7 @@ def _run_recorded(job: Job, folder: str, spark: str | None, resources: Resources
 
 
 def schema() -> None:
-    """Print the JSON schema of jobs: every action, each of its fields, and what that may hold."""
+    """Print the JSON schema of jobs: every action, each of its fields, and its allowed values."""
     from paimon_engine.jobs import job_schema
 
     print_json(job_schema())

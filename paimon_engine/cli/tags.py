@@ -64,7 +64,7 @@ def tag_delete(details: Mapping[str, Any], spec: Any) -> None:
     doing="expiring tags",
 )
 def tag_expire(details: Mapping[str, Any], _: Any) -> None:
-    """Delete tags whose time to live has ended, and the files that only they kept."""
+    """Delete tags whose time to live has ended, and the files that only they needed."""
     expired = list(details["expired"])
     text = f"{words(details)}: {count(len(expired), 'tag')} ({', '.join(expired)}), {deleted_text(details)}"
     print_outcome(details, text if expired else "no tag has expired")
@@ -92,7 +92,7 @@ def tag_create_due(details: Mapping[str, Any], _: Any) -> None:
     doing="making tags",
 )
 def tag_create_days(details: Mapping[str, Any], _: Any) -> None:
-    """Make the missing tags of days, each on what the table held when its day ended; say which cannot be made."""
+    """Create the missing tags of days, each on the latest snapshot when its day ended; say which cannot be created."""
     made = [f"{name} on snapshot {number}" for name, number in details["created"].items()]
     text = f"{words(details)}: {', '.join(made)}" if made else "no tag can be made"
     if not made and not details["missing"]:

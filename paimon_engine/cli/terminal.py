@@ -24,13 +24,13 @@ from paimon_engine.errors import masked
 from paimon_engine.progress import OnProgress, Progress
 
 _PIPE_WIDTH: Final = 10_000
-"""Width of output that does not go to a terminal: programs want complete lines."""
+"""Width of output that is not shown on a terminal: programs want complete lines."""
 
 _CELL_WIDTH_MAX: Final = 40
 """Of a long text in a table that does not fit anyway."""
 
 _SIZES: Final = frozenset({"files", "size", "memory"})
-"""Titles of columns that hold numbers with a unit or an arrow."""
+"""Titles of columns of numbers with a unit or an arrow."""
 
 err = Console(stderr=True)
 
@@ -151,7 +151,7 @@ def _cell(value: Any) -> str:
 
 
 def _value(value: Any) -> Text:
-    """A value as it is, unlike `_cell`; null differs from the text NULL."""
+    """A value unchanged, unlike `_cell`; null differs from the text NULL."""
     return Text("NULL", style="dim italic") if value is None else Text(shown(str(value)))
 
 

@@ -29,7 +29,7 @@ _SKEW_MAX_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: what was `found`, whether that `is_ok`, and if not the `remedy`."""
+    """The result of one check: what was `found`, whether that `is_ok`, and if not the `remedy`."""
 
     what: str
     is_ok: bool
@@ -61,15 +61,15 @@ def _spark() -> Finding:
 
 
 def _spark_parts() -> dict[str, str]:
-    """Versions of the parts of Spark that are there, without importing any, which takes a second."""
+    """Versions of the installed parts of Spark, without importing any, which takes a second."""
     parts = {}
     for name in ("pyspark", "pyspark-client"):
         with suppress(PackageNotFoundError):
             parts[name] = version(name)
-    place = find_spec("pyspark")
-    if place is None or place.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         return parts
-    folder = Path(place.origin).parent
+    folder = Path(spec.origin).parent
     with suppress(OSError):
         written = re.search(r'__version__[^"\']*["\']([^"\']+)', (folder / "version.py").read_text(encoding="utf-8"))
         parts |= {} if written is None else {"module": written[1]}
@@ -99,9 +99,9 @@ def _java() -> Finding:
 def examine_store(
     warehouse: str, env: Env, list_databases: Callable[[], list[str]], *, decided_by: str | None = None
 ) -> list[Finding]:
-    """Whether the catalog answers, the store takes and decides what a commit asks of it, and its clock is ours.
+    """Whether the catalog answers, the store can decide the requests of a commit, and its clock agrees with ours.
 
-    `decided_by` says who decides races in place of the store, if something does.
+    `decided_by` names what decides races instead of the store, if anything does.
     """
     try:
         names = list_databases()

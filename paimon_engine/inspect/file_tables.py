@@ -67,7 +67,7 @@ def files(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
 
 
 def file_key_ranges(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
-    """Live data files of a snapshot with the keys between which theirs lie."""
+    """Live data files of a snapshot with their smallest and largest keys."""
     schema = pa.schema([*_FILE_FIELDS, pa.field("first_row_id", pa.int64())])
     rows = [_file_row(table, entry) for entry in live_entries(table, snapshot)]
     return pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema)
@@ -164,7 +164,7 @@ def partitions(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
     """Partitions of a snapshot, as `column=value/…`, with the sums over their live files.
 
     `record_count` counts versions and deletes too; `deleted_record_count` rows marked in deletion vectors, null where
-    some vectors do not say how many. What only other catalogs know is null.
+    some vectors do not say how many. Columns that only other catalogs can fill are null.
     """
     groups: dict[bytes, list[ManifestEntry]] = {}
     for entry in live_entries(table, snapshot):

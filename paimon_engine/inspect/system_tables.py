@@ -1,7 +1,7 @@
 """The system tables `db.table$name`: which there are, and reading one like any table.
 
-Three kinds: views of rows (`audit_log`, `binlog`, `ro`), what manifests say of one snapshot, and what holds for the
-whole branch. Only the first two travel in time, only the first reads changes.
+Three kinds: views of rows (`audit_log`, `binlog`, `ro`), tables of the manifests of one snapshot, and tables of a
+complete branch. Only the first two travel in time, only the first reads changes.
 
 Source: `SystemTableLoader` of the Java library.
 """
@@ -35,7 +35,7 @@ Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 class RowView:
     """How rows of a read become those of a system table: which columns in which order, values as lists of one or not.
 
-    A plain value, fit for pickling.
+    A picklable plain value.
     """
 
     schema: pa.Schema
@@ -75,7 +75,7 @@ def _audit_log(table: TableHandle, request: ReadRequest) -> Plan:
     plan = plan_read(table, replace(request, columns=plain, with_row_kinds=True), keeps_retracts=True)
     if asked is None or asked[:1] == (ROW_KIND,):
         return plan, _all_columns(plan)
-    # The kind comes first, then what else is asked for, in that order but under the names that fields of rows get.
+    # The kind comes first, then the other requested columns, in that order but under the names of fields of rows.
     others = iter(range(1, len(plan.schema.names)))
     order = tuple(0 if name == ROW_KIND else next(others) for name in asked)
     return plan, RowView(pa.schema([plan.schema.field(place) for place in order]), order)
@@ -131,7 +131,7 @@ SYSTEM_TABLES: Final = tuple(sorted([*_OF_ROWS, *_OF_SNAPSHOTS, *_OF_BRANCHES]))
 def check_system_table(name: str) -> None:
     """Raises NotFoundError naming the system tables that exist if this is none of them."""
     if name not in SYSTEM_TABLES:
-        raise NotFoundError(f"there is no system table {name!r}; these exist: {', '.join(SYSTEM_TABLES)}")
+        raise NotFoundError(f"system table {name!r} does not exist; these exist: {', '.join(SYSTEM_TABLES)}")
 
 
 def plan_row_view(table: TableHandle, name: str, request: ReadRequest) -> Plan | None:
@@ -163,7 +163,7 @@ def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> St
             return _chosen(_OF_SNAPSHOTS[name](handle, scope.snapshot), request)
     branch = ReadRequest(columns=request.columns, where=request.where, branch=request.branch, limit=request.limit)
     if request != branch:
-        raise InvalidArgumentError(f"${name} shows the whole branch; only columns, where, branch and limit apply")
+        raise InvalidArgumentError(f"${name} shows the complete branch; only columns, where, branch and limit apply")
     handle = table if request.branch in (None, table.paths.branch) else table.on_branch(str(request.branch))
     check_newest_schema(handle, latest_snapshot(handle))
     return _chosen(_OF_BRANCHES[name](handle), request)
@@ -174,7 +174,7 @@ def _twice(name: str) -> InvalidArgumentError:
 
 
 def _chosen(found: pa.Table, request: ReadRequest) -> Stream:
-    """Rows that match, columns that are asked for, as many as the limit allows."""
+    """Matching rows, with the requested columns, up to the limit."""
     check_limit(request.limit)
     where = as_predicate(request.where)
     if where is not None:

@@ -1,4 +1,4 @@
-"""What a program may wait for on a table. Each kind is asked for once, from metadata; waiting is the caller's job.
+"""Conditions that a program may wait for on a table. Each is checked once, from metadata; waiting is the caller's job.
 
 A wait is a spec like that of an action: its fields are read from Python, JSON or texts of templates. Its `look` gives
 what was found, as plain JSON values, or None where it is not there yet.
@@ -56,20 +56,20 @@ class Wait(Spec, ABC):
 
 @dataclass(frozen=True, slots=True)
 class TagWait(Wait):
-    """A tag is there, or is gone."""
+    """A tag exists, or does not."""
 
     kind: ClassVar[str] = "tag"
 
     tag: Annotated[Name, "name of the tag"]
-    state: Annotated[Literal["exists", "absent"], "wait until it is there, or until it is gone"] = "exists"
+    state: Annotated[Literal["exists", "absent"], "wait until it exists, or until it is deleted"] = "exists"
 
     def check(self) -> Self:
-        """As for all. Raises: InvalidArgumentError for what cannot be the name of a tag."""
+        """As for all. Raises: InvalidArgumentError for an invalid name of a tag."""
         check_tag_name(self.tag)
         return self
 
     def look(self, table: TableHandle) -> dict[str, Any] | None:
-        """`tag` and its `snapshot_id`, None where the tag is gone."""
+        """`tag` and its `snapshot_id`, None if the tag does not exist."""
         try:
             found = read_tag(table, self.tag).snapshot.id
         except NotFoundError:
@@ -79,7 +79,7 @@ class TagWait(Wait):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWait(Wait):
-    """A snapshot is there that has all of this; without any, the first one."""
+    """A snapshot exists that meets all of these conditions; without any, the first one."""
 
     kind: ClassVar[str] = "snapshot"
 
@@ -107,7 +107,7 @@ class SnapshotWait(Wait):
 
 @dataclass(frozen=True, slots=True)
 class PartitionWait(Wait):
-    """Partitions of these values hold rows, and are marked as done where that is asked for."""
+    """Partitions of these values have rows, and are marked as done if that is requested."""
 
     kind: ClassVar[str] = "partition"
 
@@ -118,7 +118,8 @@ class PartitionWait(Wait):
     def look(self, table: TableHandle) -> dict[str, Any] | None:
         """`partition`, the number of `partitions` and their `rows`, and the `snapshot_id`.
 
-        Raises: InvalidArgumentError for what names no partition; UnsupportedError if the table marks another way.
+        Raises: InvalidArgumentError for values that name no partition; UnsupportedError if the table marks partitions
+        otherwise.
         """
         spec = partition_spec(table, self.partition)
         if self.done and not self._is_done(table):
@@ -154,7 +155,7 @@ class PartitionWait(Wait):
         if SUCCESS_FILE not in ways:
             raise UnsupportedError(
                 f"partitions of this table are marked as done by '{MARK_DONE_ACTION}' = '{','.join(ways)}', which "
-                f"leaves no file to look for: add {SUCCESS_FILE} to it, or wait without done="
+                f"leaves no file to check: add {SUCCESS_FILE} to it, or wait without done="
             )
         path = relative_path(table, whole_partition(table, self.partition))
         return table.env.storage.exists(f"{table.paths.root}/{path}/_SUCCESS")

@@ -1,14 +1,14 @@
-"""aggregation: each column folds all versions of a key with a function of its own.
+"""aggregation: each column folds all versions of a key with its own function.
 
 1. Every version is added, oldest first, or subtracted if it is a retract; a function that cannot do that raises an
 error.
 2. Columns of the primary key have their value, columns without a function their last one that is not null. So have
    columns of `sequence.field`, as in 0.9, unless the default function is `last_value`; releases from 1.0 on take the
    newest one, null or not. No other default function reaches them: 0.9 adds them up with `sum`, for example, but its
-   documentation says that the record with the largest sequence field merges last, which then no longer holds.
+   documentation says that the record with the largest sequence field merges last, which is then no longer true.
 3. The result is an insert with the sequence number of the newest version.
 4. With `aggregation.remove-record-on-delete` a −D ends the row: only versions after it count, and where there are none
-   it stays as it is. Releases 1.4 to 2.0 add up later versions on top of the deleted values, which no other cut of
+   it is not changed. Releases 1.4 to 2.0 add up later versions on top of the deleted values, which no other cut of
    the same history gives; here they begin again, as in 1.1 to 1.3.
 
 `aggregates` serves `partial-update` as well, where functions work inside sequence groups.
@@ -67,7 +67,7 @@ _Make = Callable[[DataField, TableOptions], _Fold]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An aggregate function: what makes it for a column, the types it takes, and whether it can retract."""
+    """An aggregate function: its factory for a column, the types it supports, and whether it can retract."""
 
     make: _Make
     takes: Callable[[DataType], bool]
@@ -154,7 +154,7 @@ def _nested_partial_update(field: DataField, options: TableOptions) -> _Fold:
     key = _nested_key(field, options)
     if not key.fields:
         raise InvalidArgumentError(
-            f"'nested_partial_update' of column {field.name!r} needs to know which rows are the same; "
+            f"'nested_partial_update' of column {field.name!r} needs keys that identify equal rows; "
             f"set 'fields.{field.name}.nested-key'"
         )
     return NestedPartialUpdate(key)

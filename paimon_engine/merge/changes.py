@@ -1,6 +1,7 @@
 """What a compaction changes: the rows that it leaves, and what a changelog says of them.
 
-A window holds, beside the rows to be compacted, rows of their keys in higher levels that are only looked up. Per key:
+A window contains, in addition to the rows to be compacted, rows of their keys in higher levels that are only looked up.
+Per key:
 
 | rule | a new row is one | the old row is that | a change is reported |
 | --- | --- | --- | --- |
@@ -8,7 +9,7 @@ A window holds, beside the rows to be compacted, rows of their keys in higher le
 | `lookup` | at level 0 | newest above level 0, compacted or looked up | for keys with a new row |
 | `first-row` | at level 0 | any above level 0 | for keys without an old row |
 
-Rows come with three columns of their own: `LEVEL`, `SOURCE` (−1: to be compacted, else the number of the file in which
+Rows have three additional columns: `LEVEL`, `SOURCE` (−1: to be compacted, else the number of the file in which
 the row was looked up) and, where positions matter, `POSITION` in that file.
 
 Example ('changelog-producer' = 'lookup'); a compaction says what the writes before it have changed:
@@ -74,7 +75,7 @@ class ChangeRule:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What became of the keys of a window.
+    """The changes of the keys of a window.
 
     `rows`: one per key that is compacted. `changelog`: changes in key order, −U before +U.
     `replaced`: for looked-up rows that a compacted row took the index of, the file's number and the row's position.
@@ -134,7 +135,7 @@ class _Versions:
 
     @property
     def plain(self) -> pa.RecordBatch:
-        """The rows as a merge function knows them."""
+        """The rows in the form of merge functions."""
         own = [name for name in (LEVEL, SOURCE, POSITION) if name in self.rows.schema.names]
         return self.rows.drop_columns(own)
 

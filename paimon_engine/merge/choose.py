@@ -1,7 +1,7 @@
 """Aggregate functions that choose one of a key's values: last and first ones, the largest and the smallest.
 
-A function is given a column's versions as `Step`s and says, per key, the position of the chosen row, −1 for null.
-Where versions go below what is there, first and last follow the order in which versions come, as in the Java library:
+A function is given a column's versions as `Step`s and says, per key, the position of the chosen row, −1 for null. If
+versions are merged below existing ones, first and last follow the order in which versions come, as in the Java library:
 an older one is the new first value, and a last value gives way to none that comes below it.
 
 Source: `FieldLastValueAgg`, `FieldLastNonNullValueAgg`, `FieldFirstValueAgg`, `FieldFirstNonNullValueAgg`,
@@ -22,7 +22,7 @@ from paimon_engine.merge.window import Positions
 
 _SIGN = np.uint64(1 << 63)
 _FEW_VERSIONS = 16
-"""Up to so many versions of a key are looked at one after another, of all keys at once."""
+"""Up to so many versions of a key are compared one after another, for all keys at once."""
 
 
 def last_value(versions: Versions, column: str) -> Positions:
@@ -42,7 +42,7 @@ def last_non_null_value(versions: Versions, column: str) -> Positions:
     taken_back = counted.last(counted.retracts)
     counted = counted.only(np.arange(len(counted)) > taken_back[counted.keys])
     newest = counted.last(counted.steps == Step.ADD)
-    # Only where nothing is there yet does a value from below get in, and it stays.
+    # A value from below is taken only if there is none yet, and it stays.
     return counted.at(np.where(newest >= 0, newest, counted.first(counted.steps == Step.ADD_BELOW)))
 
 
@@ -69,7 +69,7 @@ def first_non_null_value(versions: Versions, column: str) -> Positions:
 def _first_from_below(steps: Sequence[int], valid: Sequence[bool]) -> int | None:
     """Index of the first value that is not null, as the Java library finds it among values from below.
 
-    Once it is found, every value from below takes its place, null too. But where the first one came from below, the
+    Once it is found, every value from below replaces it, null too. But where the first one came from below, the
     next one from below only confirms it.
     """
     index: int | None = None
@@ -121,7 +121,7 @@ def _extreme(versions: Versions, column: str, better: np.ufunc) -> Positions:
 
 
 def ordered_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Numbers that compare as the values do, which hold no nulls: −0.0 below 0.0, NaN above all."""
+    """Numbers that compare as the values do, which have no nulls: −0.0 below 0.0, NaN above all."""
     kind = values.type
     if pa.types.is_boolean(kind):
         return np.asarray(values.cast(pa.int64()))

@@ -17,7 +17,7 @@ from paimon_engine.meta.schema import TableSchema
 
 
 def counted_columns(schema: TableSchema) -> tuple[str, ...]:
-    """Columns whose aggregate function is `count`, by themselves or by default."""
+    """Columns whose aggregate function is `count`, explicitly or by default."""
     options = schema.table_options
     if not schema.primary_keys or options.merge_engine not in ("aggregation", "partial-update"):
         return ()

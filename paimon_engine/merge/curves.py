@@ -1,4 +1,4 @@
-"""Positions of rows on a curve, such that rows whose values of some columns are near each other lie near each other.
+"""Positions of rows on a curve, such that rows with similar values of some columns are near each other.
 
 | order | the line | good for filters on |
 | --- | --- | --- |

@@ -1,6 +1,6 @@
-"""deduplicate: the newest version of a key is its row, whole.
+"""deduplicate: the newest version of a key is its complete row.
 
-A newest version that is a delete record stays one; a caller that knows that nothing older is left may drop it.
+A delete record that is the newest version is kept; a caller may drop it if no older version can exist.
 
 Follows `merge-engine` = `deduplicate` in the Paimon documentation (primary-key-table/merge-engine).
 """

@@ -32,7 +32,7 @@ def differences(
     """Rows of `after` that are new or differ in `columns`, and rows of keys that only `before` has, as −D.
 
     Both are sorted by key, with every key once and no delete records. A row of `after` that is older than that of
-    `before`, by `sequence`, is left out: what made it visible again is not known here.
+    `before`, by `sequence`, is left out: which change made it visible again is not known here.
     """
     runs = [_marked(before, is_after=False), _marked(after, is_after=True)]
     for window in merge_runs(runs, key_type, sequence):

@@ -15,7 +15,7 @@ from paimon_engine.merge.gather import is_flat, numbers_of, validity
 Codes = npt.NDArray[np.int64]
 _Indices = npt.NDArray[np.intp]
 _SPAN_MAX: Final = 1 << 31
-"""Integers whose range is no larger are their own codes: with the number of a key they fit into 63 bits."""
+"""Integers with at most this range are used as codes themselves: with the number of a key they fit into 63 bits."""
 
 
 def codes(values: pa.Array) -> Codes:

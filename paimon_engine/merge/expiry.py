@@ -1,6 +1,6 @@
 """`record-level.expire-time`: a compaction leaves out records of a primary-key table whose time is too long ago.
 
-Each record that a compaction reads is looked at by itself, whatever its row kind, before it is merged; so it is in all
+Each record that a compaction reads is checked separately, whatever its row kind, before it is merged; so it is in all
 releases. Reads do not look at the time, and files that a compaction moves without reading keep their records. A record
 without a time stays, as from release 1.0 on; 0.9 fails there.
 
@@ -80,7 +80,7 @@ def record_expiry(schema: TableSchema) -> RecordExpiry | None:
     column = options.record_level_time_field
     if column is None:
         raise InvalidArgumentError(
-            "'record-level.expire-time' needs to know the time of a record; set 'record-level.time-field' to its column"
+            "'record-level.expire-time' needs the time of a record; set 'record-level.time-field' to its column"
         )
     if column not in schema.row_type.names:
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""first-row: the oldest version of a key is its row, whole.
+"""first-row: the oldest version of a key is its complete row.
 
 Follows `merge-engine` = `first-row` in the Paimon documentation (primary-key-table/merge-engine/first-row).
 """

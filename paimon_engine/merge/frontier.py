@@ -1,9 +1,9 @@
 """Merging sorted runs in bounded memory.
 
-1. Each run holds one decoded batch. The frontier is the smallest last key of these batches: up to it nothing is
+1. Each run has one decoded batch in memory. The frontier is the smallest last key of these batches: up to it nothing is
    missing in any run.
 2. Each run gives its rows up to the frontier. If only one run has any, they pass untouched.
-3. Otherwise these rows are joined and sorted by key; equal keys lie together, and the window is complete for each.
+3. Otherwise these rows are joined and sorted by key; equal keys are adjacent, and the window is complete for each.
 
 Memory grows with runs × batch, not with rows. Measured: the stable sort uses the runs' order, so that the sort costs
 less than a tenth of decoding and encoding.
@@ -40,7 +40,7 @@ class _RunCursor:
     def fill(self) -> bool:
         """Has rows after this call; False when the run is over."""
         while self.rows is None or self._position >= self.rows.num_rows:
-            # The old batch, of which the keys may be a view, need not be there while the next one is read.
+            # The old batch, of which the keys may be a view, is released before the next one is read.
             self.rows, self.keys = None, np.zeros(0, dtype=np.int64)
             self.rows = next(self._batches, None)
             self._position = 0
@@ -114,7 +114,7 @@ def _next_window(live: Sequence[_RunCursor], sequence: SequenceOrder, *, with_fo
 def merge_runs(
     runs: Sequence[Iterable[pa.RecordBatch]], key_type: RowType, sequence: SequenceOrder, *, followers: int = 0
 ) -> Iterator[Window]:
-    """Windows in key order, each holding all versions of its keys.
+    """Windows in key order, each with all versions of its keys.
 
     Each run is sorted by key, with every key once. Where rows of equal key carry equal sequence, the later run wins.
     Of the first `followers` runs there are only rows whose key another run has; they are read no further than these go.
@@ -130,7 +130,7 @@ def merge_runs(
         window = _next_window(live, sequence, with_followers=followers > 0)
         if window is not None:
             yield window
-        # Nothing of it need be there while the next batches are read.
+        # All of it is released before the next batches are read.
         del window
         live = [run for run in live if run.fill()]
     for run in live if any(run.leads for run in live) else ():

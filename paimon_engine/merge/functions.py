@@ -21,13 +21,13 @@ MergeFunction = Callable[[Window], pa.RecordBatch]
 
 Law: merging all versions at once gives the same as merging the results of merging parts of them, oldest part first.
 Retracts keep the law as far as they do in Paimon: `sum` can subtract what another merge has added, and deletes of
-whole rows reach any older version; what a function drops permanently (as `last_value` does older values) stays dropped.
-A function does not know levels, and never drops a delete record on its own.
+complete rows reach any older version; what a function drops permanently (as `last_value` does older values) stays
+dropped. A function does not know levels, and never drops a delete record.
 """
 
 
 def merge_function(schema: TableSchema, *, lone: bool = False) -> MergeFunction:
-    """The function of the table's merge engine, for windows with any columns that `merge_columns` asks for.
+    """The function of the table's merge engine, for windows with any columns that `merge_columns` requires.
 
     With `lone` it also merges keys with a single version, as compactions that look rows up do.
 
@@ -62,7 +62,7 @@ def _check_first_row(options: TableOptions) -> None:
         )
     if options.changelog_producer not in ("none", "lookup"):
         raise InvalidArgumentError(
-            f"'merge-engine' = 'first-row' goes together with 'changelog-producer' = 'none' or 'lookup', "
+            f"'merge-engine' = 'first-row' requires 'changelog-producer' = 'none' or 'lookup', "
             f"not with '{options.changelog_producer}'"
         )
     if options.deletion_vectors_enabled:
@@ -72,7 +72,7 @@ def _check_first_row(options: TableOptions) -> None:
 
 
 def check_storable(schema: TableSchema, merged: pa.RecordBatch) -> None:
-    """Raises InvalidArgumentError if merging gave a number that its column cannot hold in a file."""
+    """Raises InvalidArgumentError if merging gave a number that its column cannot store in a file."""
     if schema.table_options.merge_engine not in ("partial-update", "aggregation"):
         return
     for name in schema.row_type.names:

@@ -49,7 +49,7 @@ def replaced(column: pa.Array, indices: _Indices, changed: _Indices, values: pa.
 
 
 def elements_at(lists: pa.Array, indices: _Indices) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Where the elements of the lists, or maps, at these indices lie, and where each list begins and the last one ends.
+    """Positions of the elements of the lists, or maps, at these indices; and the offsets of the lists and their end.
 
     A null has no elements. No index comes twice.
     """

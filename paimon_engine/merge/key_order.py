@@ -26,7 +26,7 @@ NUMBERED_KEYS_MIN = 256
 """Fewer keys are sorted sooner than numbered."""
 
 SCANNED_BYTES_MAX = 256
-"""Bytes in which differences are looked for. Each eight cost a pass, and longer common beginnings are rare."""
+"""Bytes that are compared. Each eight cost a pass, and longer common beginnings are rare."""
 
 COMPARED_POSITIONS = 8192
 """Pairs of neighbours compared at a time."""
@@ -132,7 +132,7 @@ def _leading_bits(keys: Keys) -> tuple[npt.NDArray[np.uint64], int]:
 
 
 def _split_equals(order: Positions, first: Flags, keys: Keys, begin: int) -> bool:
-    """Puts right what holds for the bytes of the keys up to `begin`; False if too much is wrong for that to pay."""
+    """Corrects an order that is right for the bytes of the keys up to `begin`; False if too many are wrong for that."""
     rest = np.ndarray(len(keys), f"S{keys.itemsize - begin}", keys, begin, (keys.itemsize,))
     differing = np.zeros(0, dtype=np.intp)
     equal = np.flatnonzero(~first)
@@ -148,7 +148,7 @@ def _split_equals(order: Positions, first: Flags, keys: Keys, begin: int) -> boo
 
 
 def _sort_groups(order: Positions, first: Flags, torn: Positions, keys: Keys) -> Positions:
-    """Sorts groups of positions by their keys, those of which there is a place in `torn`; gives all their positions.
+    """Sorts groups of positions by their keys, those that contain an index in `torn`; returns all their positions.
 
     `first` says where groups begin, which are in order. Not only neighbours may be wrong: one key may be before and
     behind another.

@@ -12,7 +12,7 @@ byte strings whose byte order is the key order, in fixed-width arrays (NumPy `S`
 | strings, bytes | the bytes, 0x00 as 01 01 and 0x01 as 01 02, then 0x00 |
 
 The end mark makes keys prefix-free: zeros added or dropped at the end never make two keys equal, so that arrays of
-different widths compare rightly. After the last column it is left out, as the padding does the same.
+different widths compare correctly. After the last column it is left out, as the padding does the same.
 
 Where one long key would make a fixed-width array huge, the keys are Python byte strings (NumPy `object`) without
 trailing zeros; slower, and they compare with `S` keys in the same way.
@@ -51,7 +51,7 @@ _STORED_AS_INTEGERS = INTEGER_ROOTS | TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot
 _SHORT_DECIMAL_DIGITS = 18
 _SIGN = np.uint64(1 << 63)
 _Fixed = npt.NDArray[np.generic]
-"""Values of one width that become bytes of n keys: shape [n]; integers of eight bytes, or bytes as they lie."""
+"""Values of one width that become bytes of n keys: shape [n]; integers of eight bytes, or bytes unchanged."""
 
 
 def normalise_keys(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Keys:
@@ -59,7 +59,7 @@ def normalise_keys(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Ke
 
     Raises: UnsupportedError for a nested key column.
     """
-    assert not any(column.null_count for column in columns), "key columns hold no nulls"
+    assert not any(column.null_count for column in columns), "key columns have no nulls"
     if len(columns) == 1:
         numbers = _as_int64(columns[0], types[0])
         if numbers is not None:
@@ -92,7 +92,7 @@ def indices_of(wanted: Keys, keys: Keys) -> npt.NDArray[np.intp]:
 def count_up_to(keys: Keys, bound: Any) -> int:
     """How many of the ascending keys are not greater than `bound`, a member of keys of the same columns."""
     if keys.dtype.kind == "S":
-        # NumPy would widen all keys to the length of the bound; what lies beyond their width decides nothing.
+        # NumPy would widen all keys to the length of the bound; bytes beyond their width do not matter.
         bound = bound[: keys.itemsize]
     return int(np.searchsorted(keys, bound, side="right"))
 
@@ -178,7 +178,7 @@ def _content(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.ui
 
 
 def _of_one_length(values: pa.Array) -> _Fixed | None:
-    """The values as they lie, if all are of one length above 0."""
+    """The bytes of the values, if all have the same length above 0."""
     offsets, content = _content(values)
     if content.size == 0 or content.size % len(values):
         return None

@@ -38,13 +38,13 @@ _JAVA_SPACES: Final = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
     "\u2028\u2029\u205f\u3000"
 )
-"""What `Character.isWhitespace` holds for."""
+"""The characters for which `Character.isWhitespace` is true."""
 
 
 def listagg(delimiter: str, *, distinct: bool = False) -> Callable[[Versions, str], pa.Array]:
     """The function that joins a key's texts, oldest first.
 
-    With `distinct` the texts are joined lists themselves: of all but the first one, parts that are there already or
+    With `distinct` the texts are joined lists themselves: of all but the first one, parts that exist already or
     blank are left out. Blank texts do not count then, as in release 2.0; 1.4 leaves out only what is empty.
     """
 
@@ -76,7 +76,7 @@ def _distinct_parts(versions: Versions, texts: pa.Array, delimiter: str) -> tupl
     numbers, keys = codes(parts), versions.keys[owner]
     new = np.zeros(len(parts), dtype=bool)
     new[np.unique(keys * (int(numbers.max()) + 1) + numbers, return_index=True)[1]] = True
-    # The first text of a key stays whole, whatever its parts.
+    # The first text of a key is kept completely, whatever its parts.
     whole = (np.arange(len(texts)) == versions.starts[versions.keys])[owner]
     begins = np.append(True, owner[1:] != owner[:-1])
     kept = np.where(whole, begins, new & ~_is_blank(parts))
@@ -139,7 +139,7 @@ class ListFunction:
         keys, older, newer = equal_pairs(lengths, codes(elements))
         left_out = newer
         if self.replaces:
-            # A list that meets no other one stays as it is.
+            # A list without another one is not changed.
             meets = (versions.ends - versions.starts > 1)[keys]
             keys, left_out = keys[meets], older[meets]
         owners = _owners(offsets, left_out)
@@ -228,7 +228,7 @@ class PlainNestedUpdate(ListFunction):
         self._nested_key = tuple(nested_key)
 
     def compared(self, entries: pa.Array) -> pa.Array:
-        """The nested keys, or whole rows."""
+        """The nested keys, or complete rows."""
         return key_fields(entries, self._nested_key)
 
 
@@ -272,7 +272,7 @@ def lists_of(
     some: Mask,
     arrow_type: pa.DataType,
 ) -> pa.Array:
-    """Lists or maps of those elements, which lie in order; null where a key has no list."""
+    """Lists or maps of those elements, which are in order; null where a key has no list."""
     return _lists(arrow_type, entries.take(pa.array(kept)), lengths, some)
 
 

@@ -6,8 +6,8 @@
 | `nested_partial_update` | by `nested-key` | its fields that are not null replace those of the equal row | none |
 | `merge_map_with_keytime` | by the map's key | replaces an equal one that is older by its time field | none |
 
-`count-limit` lets no new row in where there are so many; `nested-sequence-field` says which of two equal rows is newer;
-`nested-key-null-strategy` what becomes of rows with a null in their key. Lists hold no null rows afterwards, and where
+`count-limit` adds no new row if there are so many; `nested-sequence-field` says which of two equal rows is newer;
+`nested-key-null-strategy` what to do with rows with a null in their key. Lists have no null rows afterwards, and where
 rows have a key, each key once.
 
 Source: `FieldNestedUpdateAgg`, `FieldNestedPartialUpdateAgg`, `FieldMergeMapWithKeyTimeAgg` of release 2.0 of the Java
@@ -52,7 +52,7 @@ class NestedKey:
             if self.nulls == "error" and (kept & ~complete).any():
                 raise InvalidArgumentError(
                     f"'nested-key' = '{','.join(self.fields)}': a row has a null in its key, and "
-                    "'nested-key-null-strategy' = 'error' asks for a failure; 'ignore' leaves such rows out"
+                    "'nested-key-null-strategy' = 'error' requires an error; 'ignore' leaves such rows out"
                 )
             kept &= complete
         return rows.filter(pa.array(kept)), owner[kept]
@@ -73,7 +73,7 @@ class NestedUpdate(ListFunction):
         return self._key.rows(values)
 
     def compared(self, entries: pa.Array) -> pa.Array:
-        """The nested keys, or whole rows."""
+        """The nested keys, or complete rows."""
         return key_fields(entries, self._key.fields)
 
     def needs_fold(self, versions: Versions) -> bool:
@@ -179,7 +179,7 @@ class MapWithKeyTime:
     """
 
     def __init__(self, time_field: str) -> None:
-        """The field of the rows that holds the time."""
+        """The field of the rows that contains the time."""
         self._time_field = time_field
 
     def __call__(self, versions: Versions, column: str) -> pa.Array:
@@ -218,7 +218,7 @@ class _TimedEntries(Elements):
 
 
 def _newest_entries(versions: Versions, found: _TimedEntries) -> Positions:
-    """Indices of the entries that stay, ascending; the first map of a key is taken as it is."""
+    """Indices of the entries that stay, ascending; the first map of a key is taken unchanged."""
     indices = np.arange(len(found.row))
     if not len(indices):
         return indices

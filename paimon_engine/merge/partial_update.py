@@ -1,4 +1,4 @@
-"""partial-update: each column takes its newest value that is not null; sequence groups have an order of their own.
+"""partial-update: each column takes its newest value that is not null; sequence groups have their own order.
 
 1. A column outside of groups takes the value of the newest add in which it is not null, or aggregates all adds.
 2. A version with null in all columns that order a group does not change the group. Another version applies to the

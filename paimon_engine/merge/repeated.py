@@ -1,9 +1,9 @@
-"""Merging changelog runs, which hold a key several times, in exactly the order of the Java library.
+"""Merging changelog runs, which contain a key several times, in exactly the order of the Java library.
 
 1. Its merge takes one record of a key from each run, the first ones together, then the second ones, and so on.
 2. Within such a round records are ordered by sequence. A −U carries the sequence number of the record that it takes
    back, so ties are common, and the shape of the merge decides them: a tournament tree over the runs, in which of two
-   equal records the one that was there first usually goes first. That history is why this order is found row by row.
+   equal records the one that was added first usually comes first. That history is why this order is found row by row.
 3. Rows are moved, and rounds merged, in batches.
 
 Source: `LoserTree`, `SortMergeReaderWithLoserTree`, `IntervalPartition` of the Java library.

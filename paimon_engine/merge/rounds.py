@@ -1,6 +1,6 @@
 """Merging the rounds of changelog runs, each as the Java library merges it when it reads changes of several snapshots.
 
-1. A record that is alone in its round comes out as it is, whatever its kind.
+1. A record that is alone in its round is returned unchanged, whatever its kind.
 2. Where levels hold older versions, the newest record from above level 0 replaces all others from there.
 3. Retracts that the table ignores go; a round of nothing else gives no row. (Java 0.9 gives a row without its key
    there, where the merge engine is partial-update.)
@@ -34,12 +34,12 @@ def with_level(rows: pa.RecordBatch, level: int) -> pa.RecordBatch:
 
 
 def merge_rounds(
-    window: Window, merge: MergeFunction, *, upper_is_whole: bool = False, ignores_retracts: bool = False
+    window: Window, merge: MergeFunction, *, upper_is_complete: bool = False, ignores_retracts: bool = False
 ) -> pa.RecordBatch:
     """One row per round, in the order of the rounds; rows of the window are in order and have `LEVEL`.
 
-    `merge` must also merge keys with a single version. With `upper_is_whole` a record above level 0 holds all older
-    ones.
+    `merge` must also merge keys with a single version. With `upper_is_complete` a record above level 0 includes all
+    older ones.
     """
     starts, count = window.starts, window.rows.num_rows
     rounds = np.zeros(count, dtype=np.intp)
@@ -47,7 +47,7 @@ def merge_rounds(
     rounds = np.cumsum(rounds)
     lone = np.bincount(rounds, minlength=len(starts))[rounds] == 1
     kept = np.ones(count, dtype=bool)
-    if upper_is_whole:
+    if upper_is_complete:
         kept &= ~_older_of_upper(np.asarray(window.rows[LEVEL]) > 0, rounds)
     if ignores_retracts:
         kept &= ~is_retract(np.asarray(window.rows[VALUE_KIND]))

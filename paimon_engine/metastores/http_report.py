@@ -66,7 +66,7 @@ def server_of(url: str) -> str:
 def post_json(url: str, body: Mapping[str, Any]) -> Any:
     """The JSON of the server's answer. Sent up to 4 times while the server does not answer, or is busy.
 
-    Messages name the server and not the whole URL, which may hold a secret.
+    Messages name the server and not the whole URL, which may contain a secret.
 
     Raises: InvalidArgumentError if `url` is not a URL of http or https; StorageError.
     """

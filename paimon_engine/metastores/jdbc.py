@@ -166,7 +166,7 @@ class JdbcMetastore:
 
         A process that dies in between leaves a directory without a row. With `if_not_exists` the next call uses it;
         without, `create_table` of the files raises ConflictError. With `if_not_exists` an existing table is returned
-        as it is, after a check that the draft itself would be valid.
+        unchanged, after a check that the draft itself would be valid.
         """
         self._check_database(name.database)
         wanted = draft.with_defaults(self._config.table_defaults)
@@ -219,7 +219,7 @@ class JdbcMetastore:
         if self._exists(new_name) or new_name.table in self._views(new_name.database):
             raise self._table_exists(new_name)
         if latest_schema_id(self._config.storage.build(), TablePaths(self._path(new_name))) is not None:
-            raise ConflictError(f"{self._path(new_name)} holds a table that is not in the catalog; remove it first")
+            raise ConflictError(f"{self._path(new_name)} contains a table that is not in the catalog; remove it first")
         try:
             with transaction(engine_for(self._url)) as connection:
                 for kept in (TABLES, TABLE_PROPERTIES):

@@ -119,7 +119,7 @@ class JdbcLock:
             with transaction(engine) as connection:
                 values = {"lock_id": self._lock_id, "expire_time_seconds": self._settings.acquire_timeout_ms // 1000}
                 connection.execute(insert(self._table).values(values))
-                # As text: SQLite stores whole seconds, but its driver compares timestamps with fractions.
+                # As text: SQLite stores seconds without fractions, but its driver compares timestamps with fractions.
                 since = select(cast(self._table.c.acquired_at, String))
                 return connection.scalar(since.where(self._table.c.lock_id == self._lock_id))
         except IntegrityError:

@@ -38,7 +38,7 @@ def url_of(options: Mapping[str, str]) -> URL:
 def parse_uri(uri: str, properties: Mapping[str, str]) -> URL:
     """URL of a catalog's `uri`; connection `properties` override those in it.
 
-    Raises: InvalidArgumentError, UnsupportedError. No message holds a password.
+    Raises: InvalidArgumentError, UnsupportedError. No message contains a password.
     """
     # `from None`: the library's message repeats the URL with its password.
     try:

@@ -49,7 +49,7 @@ class RestMetastore:
 
     @property
     def _client(self) -> RestClient:
-        # Looked up each time: a forked process needs a client with connections of its own.
+        # Looked up each time: a forked process needs a client with its own connections.
         return client_of(self._config)
 
     # ── databases ───────────────────────────────────────────────────────────────────────────────

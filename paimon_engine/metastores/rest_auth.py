@@ -53,7 +53,7 @@ class Request:
 
 
 class Auth(Protocol):
-    """Headers that authenticate a request; asked again for each attempt, as signatures contain the time."""
+    """Headers that authenticate a request; computed again for each attempt, as signatures contain the time."""
 
     def headers(self, request: Request, now_ms: int) -> dict[str, str]:
         """Headers to add. Raises: StorageError if a key file cannot be read."""
@@ -80,7 +80,7 @@ class BearerAuth:
 
 @dataclass(frozen=True, slots=True)
 class DlfKeys:
-    """An access key, with the token that goes with it if it is a temporary one."""
+    """An access key, with its token if it is a temporary one."""
 
     access_key_id: str
     access_key_secret: str = field(repr=False)
@@ -173,7 +173,7 @@ def _openapi_text(request: Request, headers: Mapping[str, str]) -> str:
 
 
 def auth_of(options: Mapping[str, str]) -> Auth:
-    """The authentication that a catalog's options ask for by `token.provider`.
+    """The authentication that a catalog's options choose by `token.provider`.
 
     Raises: InvalidArgumentError if an option is missing; UnsupportedError for an unknown provider or algorithm.
     """
@@ -230,7 +230,7 @@ def _keys_of_file(path: str) -> DlfKeys:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         # Not `from error`: the message of the JSON parser may quote the keys.
         raise StorageError(
-            f"the file of 'dlf.token-path', {path}, holds no valid keys ({type(error).__name__}); it must be a JSON "
+            f"the file of 'dlf.token-path', {path}, contains no valid keys ({type(error).__name__}); it must be a JSON "
             "object with AccessKeyId and AccessKeySecret"
         ) from None
 

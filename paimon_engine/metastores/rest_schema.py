@@ -120,7 +120,7 @@ def _change_to_json(before: TableSchema, after: TableSchema, change: SchemaChang
         case DropColumn():
             more = {"action": "dropColumn"}
         case UpdateColumnType():
-            # The resulting type with its nullability, so that the server need not apply rules of its own.
+            # The resulting type with its nullability, so that the server does not have to apply its own rules.
             kind = type_to_json(type_at(after.row_type, path))
             more = {"action": "updateColumnType", "newDataType": kind, "keepNullability": False}
         case UpdateColumnNullability(_, nullable):

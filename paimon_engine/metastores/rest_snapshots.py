@@ -1,4 +1,4 @@
-"""Snapshots of a table that a REST server keeps: the server knows the latest one, and decides on the next one.
+"""Snapshots of a table that a REST server manages: the server knows the latest one, and decides on the next one.
 
 A commit request carries the UUID of the snapshot that the new one is based on. The server accepts it only if that one
 is still the latest.
@@ -110,7 +110,7 @@ class RestSnapshotService:
             raise
         found = answer.get("snapshot")
         if isinstance(found, dict) and isinstance(found.get("snapshot"), dict):
-            found = found["snapshot"]  # some servers wrap the snapshot in an object that also holds statistics
+            found = found["snapshot"]  # some servers wrap the snapshot in an object that also has statistics
         if found is None:
             return None
         return parse_snapshot(json.dumps(_with_numbers(found)), f"{self._client}: {'/'.join(which)}")
@@ -162,7 +162,7 @@ def _spec(table: TableHandle, partition: bytes) -> Mapping[str, str]:
 
 
 def _epoch_ms(local_ms: int | None) -> int:
-    """Epoch milliseconds of a file's creation time, which manifests hold as local time written as if it were UTC."""
+    """Epoch milliseconds of a file's creation time, which manifests store as local time written as if it were UTC."""
     if local_ms is None:
         return 0
     wall = datetime.fromtimestamp(local_ms / 1000, UTC).replace(tzinfo=None)

@@ -1,6 +1,6 @@
 """The names of all table options that Java Paimon knows, from 0.9 to its newest sources.
 
-What the engine makes of each, `tests/meta/known_options.json` says; a test holds both lists equal.
+`tests/meta/known_options.json` says how the engine treats each; a test keeps both lists equal.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _OF_COLUMNS: Final = re.compile(r"fields\.[^.]+(\.[a-z-]+)+|fields\.default-aggr
 
 
 OWN_OPTIONS: Final = frozenset({"commit-record.time-retained"})
-"""What only this engine knows; Java passes over it."""
+"""Options of this engine only; Java ignores them."""
 
 
 def is_known_option(name: str) -> bool:

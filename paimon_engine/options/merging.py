@@ -10,7 +10,7 @@ from paimon_engine.options.texts import OptionTexts, split_list
 
 @dataclass(frozen=True)
 class MergeOptions(OptionTexts):
-    """What a table asks for as to its keys, merge engine, changelog and compaction."""
+    """A table's options of keys, merge engine, changelog and compaction."""
 
     @property
     def merge_engine(self) -> str:
@@ -69,7 +69,7 @@ class MergeOptions(OptionTexts):
 
     @property
     def aggregate_functions(self) -> Mapping[str, str]:
-        """Name of the aggregate function of each column that has one of its own."""
+        """Name of the aggregate function of each column with an explicit one."""
         return self._by_column("aggregate-function")
 
     @property
@@ -108,7 +108,7 @@ class MergeOptions(OptionTexts):
         return self._int(key, 0) if key in self.raw else None
 
     def merge_map_time_field(self, column: str) -> str | None:
-        """Field that holds the time of the rows in a `merge_map_with_keytime` column; None: the last one."""
+        """Field with the time of the rows in a `merge_map_with_keytime` column; None: the last one."""
         return self.raw.get(f"fields.{column}.ts-field")
 
     @property
@@ -130,7 +130,7 @@ class MergeOptions(OptionTexts):
 
     @property
     def rowkind_field(self) -> str | None:
-        """Column that holds the row kind as text."""
+        """Column with the row kind as text."""
         return self.raw.get("rowkind.field")
 
     @property
@@ -165,7 +165,7 @@ class MergeOptions(OptionTexts):
 
     @property
     def needs_lookup(self) -> bool:
-        """Whether a compaction of level 0 looks up what higher levels hold of its keys."""
+        """Whether a compaction of level 0 looks up the rows of its keys in higher levels."""
         looks_up = self.changelog_producer == "lookup" or self._bool("force-lookup", default=False)
         return looks_up or self.deletion_vectors_enabled or self.merge_engine == "first-row"
 

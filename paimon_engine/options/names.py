@@ -1,6 +1,6 @@
-"""Option names that are nearly those of Paimon: a warning, or an error where the environment asks for it.
+"""Option names that are nearly those of Paimon: a warning, or an error if the environment requires it.
 
-Options of other names are kept, as Java keeps them: people note things of their own there. But a name that is nearly
+Options of other names are kept, as Java keeps them: people store their own notes there. But a name that is nearly
 one of an option is a mistake that nothing else would report.
 """
 
@@ -180,7 +180,7 @@ def is_known(name: str) -> bool:
 
 
 def nearest(name: str) -> str | None:
-    """The known name that is most like it; None if none comes near."""
+    """The known name that is most like it; None if none is similar."""
     if name.startswith(_FIELDS):
         column, _, last = name.rpartition(".")
         near = get_close_matches(last, _OF_COLUMNS, 1, _LIKENESS_MIN)
@@ -192,7 +192,7 @@ def nearest(name: str) -> str | None:
 def check_names(names: Iterable[str]) -> None:
     """Warns of names that are nearly those of options.
 
-    Raises: InvalidArgumentError for any unknown name, where the environment asks for it.
+    Raises: InvalidArgumentError for any unknown name, if the environment requires it.
     """
     strict = os.environ.get(STRICT_VARIABLE, "").lower() in ("true", "1")
     for name in names:
@@ -201,6 +201,6 @@ def check_names(names: Iterable[str]) -> None:
         near = nearest(name)
         hint = "" if near is None else f"; did you mean '{near}'?"
         if strict:
-            raise InvalidArgumentError(f"no option '{name}' is known{hint} ({STRICT_VARIABLE} is on)")
+            raise InvalidArgumentError(f"option '{name}' is unknown{hint} ({STRICT_VARIABLE} is on)")
         if near is not None:
-            warnings.warn(f"no option '{name}' is known, so it has no effect{hint}", PaimonWarning, stacklevel=2)
+            warnings.warn(f"option '{name}' is unknown, so it has no effect{hint}", PaimonWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Options of commits and of what stays: retries, overwrites, snapshots."""
+"""Options of commits and retention: retries, overwrites, snapshots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMMIT_RECORD_RETAINED_MS: Final = 30 * DAY_MS
 
 @dataclass(frozen=True)
 class RetentionOptions(OptionTexts):
-    """What a table asks for as to its commits and the life of its snapshots."""
+    """A table's options of commits and of the retention of its snapshots."""
 
     @property
     def commit_max_retries(self) -> int | None:
@@ -42,7 +42,7 @@ class RetentionOptions(OptionTexts):
 
     @property
     def dynamic_partition_overwrite(self) -> bool:
-        """Whether an overwrite replaces only the partitions that it brings rows for."""
+        """Whether an overwrite replaces only the partitions that it has rows for."""
         return self._bool("dynamic-partition-overwrite", default=True)
 
     @property
@@ -63,7 +63,7 @@ class RetentionOptions(OptionTexts):
 
     @property
     def snapshot_expire_limit(self) -> int | None:
-        """Snapshots that one expiry removes at most; None where the table does not say so."""
+        """Snapshots that one expiry removes at most; None if the table does not set it."""
         return self._int("snapshot.expire.limit", 0) if "snapshot.expire.limit" in self.raw else None
 
     @property

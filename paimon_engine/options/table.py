@@ -1,6 +1,6 @@
 """Table options: the stored text of each, as typed values with Paimon's defaults.
 
-`TableOptions` keeps every key that it was given; properties parse the ones the engine understands.
+`TableOptions` keeps every given key; properties parse those that the engine uses.
 `supported` refuses tables whose options change what the table means in a way that the engine does not implement, so
 that no option is ever ignored in silence.
 
@@ -76,7 +76,7 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
 
     @property
     def data_file_directory(self) -> str:
-        """Directory below the table's own that holds the partitions and buckets; empty: the table's own.
+        """Directory below the table's directory with the partitions and buckets; empty: the table's directory.
 
         Raises: InvalidArgumentError for one that leads elsewhere.
         """
@@ -170,12 +170,12 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
 
     @property
     def write_buffer_size_bytes(self) -> int:
-        """Arrow bytes that a writer holds before it flushes a level-0 file."""
+        """Arrow bytes that a writer buffers before it flushes a level-0 file."""
         return self._size("write-buffer-size", 256 * MIB)
 
     @property
     def split_target_size_bytes(self) -> int:
-        """File bytes that one unit of reading holds at most, if it has several sections."""
+        """File bytes of one unit of reading at most, if it has several sections."""
         return self._size("source.split.target-size", 128 * MIB)
 
     @property
@@ -231,7 +231,7 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
         return self.raw.get("metadata.stats-mode", "truncate(16)")
 
     def stats_mode_of(self, column: str) -> str | None:
-        """Statistics mode that a column has of its own."""
+        """Statistics mode that is set for a column."""
         return self.raw.get(f"fields.{column}.stats-mode")
 
     def stats_mode_of_level(self, level: int) -> str:
@@ -246,7 +246,7 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
 
     @property
     def stats_columns_max(self) -> int | None:
-        """Columns, from the first on, that have statistics without a mode of their own; None is unbounded."""
+        """Columns, from the first on, that have statistics if no mode is set for them; None is unbounded."""
         count = self._int("metadata.stats-keep-first-n-columns", -1)
         return None if count < 0 else count
 
@@ -266,7 +266,7 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
 
     @property
     def file_index_in_manifest_threshold_bytes(self) -> int:
-        """Size up to which the index of a data file goes into its manifest entry, not into a file of its own."""
+        """Size up to which the index of a data file is stored in its manifest entry, not in a separate file."""
         return self._size("file-index.in-manifest-threshold", 500)
 
     @property

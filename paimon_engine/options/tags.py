@@ -1,4 +1,4 @@
-"""Options of tags and consumers: when they come to be by themselves, and how long they stay."""
+"""Options of tags and consumers: automatic creation, and retention."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from paimon_engine.options.texts import OptionTexts
 
 @dataclass(frozen=True)
 class TagOptions(OptionTexts):
-    """What a table asks for as to its tags and consumers."""
+    """A table's options of tags and consumers."""
 
     @property
     def tag_automatic_creation(self) -> str:
-        """What makes tags by itself: `none`, `process-time`, `watermark` or `batch`."""
+        """The clock of automatic tags: `none`, `process-time`, `watermark` or `batch`."""
         return self._choice("tag.automatic-creation", "none", ("none", "process-time", "watermark", "batch"))
 
     @property
@@ -67,6 +67,6 @@ class TagOptions(OptionTexts):
 
     @property
     def consumer_expiration_time_ms(self) -> int | None:
-        """Age of a consumer file at which it goes; None is never."""
+        """Age of a consumer file at which it expires; None is never."""
         key = "consumer.expiration-time"
         return self._duration(key, 0) if key in self.raw else None

@@ -81,16 +81,16 @@ class OptionTexts:
         return value
 
     def _name_part(self, key: str, default: str) -> str:
-        """A text that goes into names of files."""
+        """A text that is used in names of files."""
         text = self.raw.get(key, default)
         if not text.isprintable() or any(char in "/\\" for char in text) or text.startswith("."):
             raise InvalidArgumentError(
-                f"option '{key}' = {text[:40]!r} goes into names of files: it must not begin with a dot, nor hold "
+                f"option '{key}' = {text[:40]!r} is used in names of files: it must not begin with a dot, nor contain "
                 "separators or control characters"
             )
         if len(text.encode(errors="surrogatepass")) > _NAME_PART_BYTES_MAX:
             raise InvalidArgumentError(
-                f"option '{key}' = {text[:40]!r}… goes into names of files; it is longer than "
+                f"option '{key}' = {text[:40]!r}… is used in names of files; it is longer than "
                 f"{_NAME_PART_BYTES_MAX} bytes"
             )
         return text

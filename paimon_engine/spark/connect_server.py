@@ -1,7 +1,7 @@
 """Whether a Spark Connect server answers, before anything waits for it.
 
-The client of Spark tries again for minutes where nobody listens, and calls on its channel have no deadline. So the
-channel is tried first: it is ready once the server has spoken HTTP/2, which one that hangs does not.
+The client of Spark tries again for minutes if no server listens, and calls on its channel have no deadline. So the
+channel is tried first: it is ready once the server has answered in HTTP/2, which one that hangs does not.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_server(url: str) -> str:
         question.user_context.user_id = builder.userId or ""
         answer = server.AnalyzePlan(question, timeout=_ANSWER_S, metadata=builder.metadata())
         version: str = answer.spark_version.version
-        # The server keeps a session of a question for an hour, if nobody says that it has ended.
+        # The server would keep the session of this check for an hour if it were not released.
         end = ReleaseSessionRequest(**who, user_context=question.user_context)
         with contextlib.suppress(grpc.RpcError):
             server.ReleaseSession(end, timeout=_ANSWER_S, metadata=builder.metadata())
@@ -65,7 +65,7 @@ def _wait_until_ready(channel: grpc.Channel, builder: DefaultChannelBuilder) -> 
     try:
         ready.result(timeout=READY_S)
     except grpc.FutureTimeoutError:
-        how = "with TLS, as use_ssl or a token asks for" if builder.secure else "without TLS"
+        how = "with TLS, as use_ssl or a token requires" if builder.secure else "without TLS"
         raise SparkError(
             f"No Spark Connect server answers at {builder.endpoint} ({how}) within {READY_S:.0f} s: check that it runs "
             "(start-connect-server.sh), host and port, firewalls between here and there, and whether it expects TLS"
@@ -82,5 +82,5 @@ def _error(error: grpc.RpcError, endpoint: str) -> InvalidArgumentError | SparkE
             "another one"
         )
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-        return SparkError(f"What answers at {endpoint} is no Spark Connect server ({said}): check host and port")
+        return SparkError(f"The server at {endpoint} is not a Spark Connect server ({said}): check host and port")
     return SparkError(f"The Spark Connect server at {endpoint} does not answer: {error.code().name}, {said}")

@@ -65,7 +65,7 @@ def read_files(
     options: Mapping[str, str] | None = None,
     schema: StructType | None = None,
 ) -> DataFrame:
-    """A DataFrame over files that Spark knows how to read, by its own options; with a schema, of just its columns."""
+    """A DataFrame over files that Spark reads itself, with its own options; with a schema, of exactly its columns."""
     reader = session.read.format(file_format).options(**(options or {}))
     return (reader if schema is None else reader.schema(schema)).load(list(paths))
 
@@ -82,7 +82,7 @@ def to_dataframe(
 
     `read` is a module-level function whose batches have `schema`; tasks pickle. Errors in it fail the Spark job.
 
-    Raises: UnsupportedError for values that Spark cannot hold.
+    Raises: UnsupportedError for values that Spark cannot represent.
     """
     taken = spark_arrow_schema(schema)
     if not tasks:

@@ -8,9 +8,9 @@ shuffle:
 1. `mapInArrow` splits the rows of each source partition and packs those of a group together. A row of the shuffle is
    such a pack, as bytes: its group, its position in the source (partition, then offset), many table rows. So only the
    first crossing from the JVM turns rows into columns, and Spark sorts few rows.
-2. Repartition by group, sort by group and place within partitions. Spark spills to disk as it needs.
+2. Repartition by group, sort by group and position within partitions. Spark spills to disk as it needs.
 3. `mapInArrow` opens the packs and runs the function once per group, as a stream. What splitting gave as done, or
-   failed, travels beside them in groups below zero.
+   failed, is sent along in groups below zero.
 
 Rows that tasks read (`TaskRows`) come out of `range(n)` with one partition per task, as in a map.
 
@@ -46,7 +46,7 @@ R = TypeVar("R")
 _PLACE_BITS = 40
 """Bits of a pack's position in its source partition; 8 million partitions above them."""
 _PACK_BYTES = 8 << 20
-"""Bytes of a pack at most, but for single rows: the JVM holds a few at a time."""
+"""Bytes of a pack at most, but for single rows: the JVM has a few in memory at a time."""
 
 _PARTITIONS_PER_CORE = 4
 """Shuffle partitions per running task: evens out groups of unequal size, and costs some 20 ms each."""
@@ -76,7 +76,7 @@ class SparkExecutor:
 
     Workers must be able to import `paimon_engine`: see `session.ship_engine`.
     `on_done` is called once, when the Spark job has ended: callers who want finer progress call `map` with a part of
-    the tasks at a time. A job that Spark itself gives up on (a worker out of memory, a lost cluster) makes every task
+    the tasks at a time. A job that Spark itself aborts (a worker out of memory, a lost cluster) makes every task
     of the call `Failed`. `native_schemes` are those of paths that Spark's own file systems reach as the engine does:
     where files of a table need no merge, `Table.to_spark` leaves reading them to Spark. Name `s3` or others there where
     Spark is set up so.

@@ -13,7 +13,7 @@ so with a file if
 6. Spark's file systems reach it under its path.
 
 The filter of the read must be one that Spark decides in the same way (`conditions`). A filter of the user's own is for
-Spark to decide: it may miss −0.0 where it asks for 0.0, as it does in files that Spark has written.
+Spark to decide: it may miss −0.0 if the filter is for 0.0, as it does in files that Spark has written.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class NativeFiles:
 
 
 def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeFiles], list[ReadUnit]]:
-    """Files that Spark can read by itself, and what is left of the units.
+    """Files that Spark can read itself, and the remaining units.
 
     `schemes` are those of paths that Spark reaches as the engine does, `file` for local ones.
     """
@@ -144,7 +144,7 @@ def _is_readable(data_type: DataType) -> bool:
 
 
 class _Origin(Enum):
-    """Where values of partition columns come from, other than from literals of a partition."""
+    """The source of values of partition columns, other than literals of a partition."""
 
     FILES = auto()
     DIRECTORIES = auto()
@@ -211,7 +211,7 @@ class _Judge:
         )
 
     def origin(self, partition: bytes, path: str) -> _Origin | bytes:
-        """Where the values of partition columns come from; a partition if they are literals of it."""
+        """The source of values of partition columns; a partition if they are literals of it."""
         if not self._partition:
             return _Origin.FILES
         if partition not in self._origins:

@@ -37,9 +37,9 @@ _TASKS_PER_CORE = 4
 """Enough to even out tasks of unequal length."""
 
 _APART_MIN, _APART_MAX = 16, 64
-"""How many partitions may be read by tasks of their own, however few tasks run at once, and however many."""
+"""How many partitions may be read by separate tasks, however few tasks run at once, and however many."""
 
-_REFUSED = "Spark makes no DataFrame of the table"
+_REFUSED = "Spark cannot make a DataFrame of the table"
 _LOOK_UPS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _SETTING = threading.Lock()
 """Acquired while a setting of a session is temporarily another one than its user's."""
@@ -166,9 +166,9 @@ def _listing_in_driver(session: SparkSession, paths: Sequence[str]) -> Iterator[
 def _task_frames(
     executor: SparkExecutor, table: TableHandle, units: Sequence[ReadUnit], read: _ViewReader, schema: pa.Schema
 ) -> list[DataFrame]:
-    """Rows of units that tasks read; of each partition by itself where that takes few tasks more."""
+    """Rows of units that tasks read; of each partition separately if that needs few additional tasks."""
     target, partitions = executor.parallelism * _TASKS_PER_CORE, dict.fromkeys(unit.partition for unit in units)
-    # Rows of `$binlog` hold lists of what columns hold.
+    # Rows of `$binlog` have lists of the columns' values.
     names = [] if read.view is not None and read.view.in_lists else schema.names
     has_literals = any(name in table.schema.partition_keys for name in names)
     # Columns whose names differ in case only cannot be named.

@@ -78,7 +78,7 @@ def local_session(
 ) -> Iterator[SparkSession]:
     """An embedded Spark for the length of a `with` block, on `cores` cores (all by default).
 
-    `memory` is the heap of the JVM; the Python tasks use memory of their own in addition. `quick_start` is for
+    `memory` is the heap of the JVM; the Python tasks use additional memory. `quick_start` is for
     work that only maps tasks over files, such as compaction; it makes DataFrames slower. `config` adds to or replaces
     Spark settings. Tasks see the modules that this process can import now, and its environment.
     pyspark itself cannot use an embedded session and a connection to a server in one process.
@@ -99,7 +99,7 @@ def _started(
     config: Mapping[str, str] | None = None,
     stop_timeout_s: float = 10,
 ) -> Iterator[SparkSession]:
-    """A session with directories of its own, stopped and cleaned up at the end of the block.
+    """A session with its own directories, stopped and cleaned up at the end of the block.
 
     Raises: InvalidArgumentError if this process runs a session already; SparkError.
     """
@@ -216,7 +216,7 @@ def _folder_of_session(session: SparkSession) -> Iterator[Path]:
 
 
 def check_spark() -> None:
-    """Check that Java is there and that the parts of Spark fit together.
+    """Check that Java exists and that the parts of Spark are compatible.
 
     Raises: UnsupportedError, with what to do.
     """

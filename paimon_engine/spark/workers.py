@@ -1,7 +1,7 @@
 """Whether the workers of a cluster have what tasks need, found out by one cheap job before work begins.
 
-The job asks in a plain Python function, which needs no package on the workers, not even the engine: what is missing
-is said by name. A cluster that grows later may bring a worker that lacks something; that fails its tasks.
+The job checks with a plain Python function, which needs no package on the workers, not even the engine: what is missing
+is named. A cluster that grows later may add a worker that lacks something; its tasks then fail.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_workers(executor: SparkExecutor) -> None:
     count = min(executor.parallelism, _ASKED_MAX)
     ask = udf(_asks(dict(NEEDED)), "string", useArrow=False)
     try:
-        with spark_calls("The workers could not be asked what they have"):
+        with spark_calls("The packages of the workers could not be determined"):
             frame = session.range(0, count, 1, count)
             answers = {row[0] for row in frame.select(ask(frame["id"])).collect()}
     except SparkError as error:

@@ -1,4 +1,4 @@
-"""Specs: what is asked of an action, as frozen dataclasses whose annotations say what each field may hold.
+"""Specs: requests for actions, as frozen dataclasses whose annotations define the values of each field.
 
     max_bytes: Annotated[Size | None, "rewrite no more files than these together"] = None
 
@@ -48,13 +48,13 @@ class Spec:
     """What messages call it; by default the name of the class in small letters."""
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError naming the field, its value and what it may hold."""
+        """Raises: InvalidArgumentError naming the field, its value and what is allowed."""
         check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
 class SpecField:
-    """A field of a spec, as those see it who make options, templates or a schema of it."""
+    """A field of a spec, for those that make options, templates or a schema of it."""
 
     name: str
     hint: Any
@@ -69,7 +69,7 @@ class SpecField:
 
     @property
     def is_empty_if_none(self) -> bool:
-        """Whether it holds a list or a map, empty by default, so that None can only mean that it is not given."""
+        """Whether it is a list or a map, empty by default, so that None can only mean that it is not given."""
         return isinstance(self.default, tuple | Mapping) and not self.default and not self.is_optional
 
     @property
@@ -84,7 +84,7 @@ class SpecField:
 
     @property
     def item(self) -> Any:
-        """The annotation of the items, where the field holds a list; else None."""
+        """The annotation of the items, if the field is a list; else None."""
         return next((_items(choice) for choice in _choices(self.hint) if _items(choice) is not None), None)
 
     @property
@@ -121,12 +121,12 @@ def _help(hint: Any) -> str:
 def check_fields(spec: Any, edge: Edge = _HERE) -> None:
     """Reads every field of a dataclass by its kind, and checks it by its annotation.
 
-    Raises: InvalidArgumentError naming the spec, the field, its value and what it may hold.
+    Raises: InvalidArgumentError naming the spec, the field, its value and what is allowed.
     """
     kind: Any = type(spec)
     for item in fields_of(kind):
         given = getattr(spec, item.name)
-        # A field that is not printed may hold a secret.
+        # A field that is not printed may contain a secret.
         value = _read_field(name_of_spec(kind), item, given, edge)
         if value is not given:
             object.__setattr__(spec, item.name, value)
@@ -181,7 +181,7 @@ def decode(spec: type[S], given: Mapping[str, Any], *, name: str = "", edge: Edg
     known = {item.name: item for item in fields_of(spec)}
     for key in given:
         if key not in known:
-            raise InvalidArgumentError(f"{name}: there is no field {shown(key)}; there are {', '.join(known)}")
+            raise InvalidArgumentError(f"{name}: unknown field {shown(key)}; the fields are {', '.join(known)}")
     for item in known.values():
         if item.name not in given and item.is_required:
             raise InvalidArgumentError(f"{name}: the field {item.name} is missing")
@@ -199,7 +199,7 @@ def name_of_spec(kind: Any) -> str:
 def _read(value: Any, hint: Any, edge: Edge) -> Any:
     """The kept form of a value, by the kind of the annotation; what has no other form is returned unchanged.
 
-    Raises: ValueError, InvalidArgumentError and others for a text that means no value of the kind.
+    Raises: ValueError, InvalidArgumentError and others for a text that is not a value of the kind.
     """
     if value is None:
         return None
@@ -275,7 +275,7 @@ def _choices(hint: Any) -> list[Any]:
 
 
 def _items(choice: Any) -> Any:
-    """The annotation of the items of a list; None for what is not a list."""
+    """The annotation of the items of a list; None if it is not a list."""
     plain = _plain(choice)
     origin = typing.get_origin(plain)
     is_list = isinstance(origin, type) and not issubclass(origin, Mapping)
@@ -358,7 +358,7 @@ _NAMES: Final[Mapping[Any, str]] = {
 }
 
 
-# ── values that no field may hold ───────────────────────────────────────────────────────────────
+# ── values that no field may have ───────────────────────────────────────────────────────────────
 
 
 def _invalid_value_reason(value: Any) -> str | None:

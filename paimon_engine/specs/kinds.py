@@ -1,8 +1,8 @@
-"""The kinds of values that fields of specs hold, and how each is read from what people, JSON and templates give.
+"""The kinds of values of fields of specs, and how each is read from values of people, JSON and templates.
 
 A kind is a mark in an annotation: `Size = Annotated[int, Bounds(least=1), SIZE]`. Values of a kind are kept in one
 form, here the number of bytes, and may be given in others, here also as `50 gb`. A kind reads these other forms and
-says in words what it takes. The check of what was read is that of the annotation: its type and its `Bounds`.
+says in words what it accepts. The value read is checked by the annotation: its type and its `Bounds`.
 
     kind         kept as            given as
     flag         bool               true or false, as text too
@@ -38,7 +38,7 @@ _INTEGER: Final = re.compile(r"\s*[+-]?\d{1,19}\s*")
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What the way in knows that a value does not say itself.
+    """Where a value comes from, and so how it is read.
 
     Ages are counted back from `now_ms`, by default from now. A time without a zone is one of `zone`, by default local.
     With `is_rendered` values come from templates, which write `None` or nothing where there is no value.
@@ -76,7 +76,7 @@ class Bounds:
 class Kind:
     """A kind of value: its name, what it takes in words, and how it is written on the command line.
 
-    `read` gives the kept form of what was given, and anything that is of no other form as it is.
+    `read` returns the stored form of the given value, and a value of an unknown form unchanged.
     Raises: ValueError or InvalidArgumentError for a text that means no value.
 
     `check` raises InvalidArgumentError for a value of the right form that means nothing, with the reason.
@@ -217,7 +217,7 @@ Texts = Annotated[Mapping[str, str], TEXTS]
 """Names with texts."""
 
 IfExists = Literal["error", "ignore"]
-"""What to do where a name is taken: fail, or leave what is there."""
+"""What to do if a name is taken: fail, or leave the existing one."""
 
 DryRun = Annotated[bool, "say what would be done, and do nothing"]
 """The flag of every action that can plan without doing."""
@@ -239,7 +239,7 @@ def kind_of_type(hint: Any) -> Kind | None:
 def read_list(text: str, item: Kind | None) -> Sequence[Any]:
     """The items of `["a", "b"]`, `['a', 'b']` or `a, b`; a partition or an address is one item, also if it has commas.
 
-    Raises: ValueError for what is not a list.
+    Raises: ValueError if it is not a list.
     """
     if text.strip().startswith(("[", "(")):
         found = _literal(text)
@@ -254,7 +254,7 @@ def read_list(text: str, item: Kind | None) -> Sequence[Any]:
 
 
 def _literal(text: str) -> Any:
-    """The value of a JSON text, or of what a template makes of a list or a map of Python.
+    """The value of a JSON text, or of a list or map of Python as a template renders it.
 
     Raises: ValueError.
     """

@@ -1,4 +1,4 @@
-"""JSON schemas of specs: what a job may hold, for editors and for programs that write jobs.
+"""JSON schemas of specs: the allowed content of jobs, for editors and for programs that write jobs.
 
 Values have their typed form or, as everywhere, the text of one; which texts those are the description of a field says.
 """
@@ -17,7 +17,7 @@ _TYPES: Final[Mapping[Any, str]] = {bool: "boolean", int: "integer", float: "num
 
 
 def schema_of(spec: Any, **constants: str) -> dict[str, Any]:
-    """The schema of an object with the fields of a spec, and with these constants beside them."""
+    """The schema of an object with the fields of a spec, and with these constants in addition."""
     items = fields_of(spec)
     return {
         "type": "object",

@@ -6,7 +6,7 @@ bucket makes a small object twice, with different bytes, under a name that nothi
 refused, and the first bytes must still be there. Both are made like a snapshot, by the same client.
 
 The object is beside the file to be created, where the writer may certainly write, and is called as files are
-that are not whole yet: no reader takes it for anything, and the removal of orphan files knows such names.
+that are incomplete: no reader uses it, and the removal of orphan files knows such names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRIES: Final = 3
 
 
 class AbsenceProbe:
-    """What is known of the buckets of one store; safe to use from many threads."""
+    """Results of the checks of the buckets of one store; safe to use from many threads."""
 
     def __init__(self, try_create: Callable[[str, bytes], bool], read: Callable[[str], bytes]) -> None:
         """`try_create` sends one conditional request: True if the object was created, False if the name was taken."""
@@ -56,7 +56,7 @@ class AbsenceProbe:
                 return self._ask(f"{directory}/.{_NAME}.{uuid.uuid4()}.tmp", delete)
             except OutcomeUnknownError as error:
                 problem = error
-        # It is known that nothing was done to what was to be created.
+        # Certainly nothing was created.
         raise StorageError(f"{directory}: the store did not answer whether it honours create-if-absent") from problem
 
     def _ask(self, path: str, delete: Callable[[str], None]) -> bool:

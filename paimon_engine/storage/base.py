@@ -1,6 +1,6 @@
 """Storage: the only interface to stored bytes.
 
-A table is a set of immutable files, so a store has to offer very little: whole new files, *create if absent* for the
+A table is a set of immutable files, so a store has to offer very little: complete new files, *create if absent* for the
 few names that decide races (snapshots, schemas, tags), listing, and deletion.
 """
 
@@ -40,7 +40,7 @@ class Storage(Protocol):
     """
 
     def read(self, path: str) -> bytes:
-        """The whole file. Raises: NotFoundError."""
+        """The complete file. Raises: NotFoundError."""
         ...
 
     def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
@@ -65,7 +65,7 @@ class Storage(Protocol):
 
         Atomic: of several callers at most one gets True, and readers see all of `data` or no file, also if the
         process or the machine dies in between. Only callers with exactly the same bytes may all get True: an object
-        store's client repeats lost requests by itself, and cannot distinguish its own first try from an equal file.
+        store's client repeats lost requests, and cannot distinguish its own first try from an equal file.
         Raises: OutcomeUnknownError if the answer was lost, UnsupportedError if the store cannot do this.
         """
         ...
@@ -78,7 +78,7 @@ class Storage(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """True for a file, and for a directory that is there (object stores: that has anything in it)."""
+        """True for a file, and for an existing directory (object stores: one with any object in it)."""
         ...
 
     def stat(self, path: str) -> FileInfo:
@@ -94,7 +94,7 @@ class Storage(Protocol):
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete files; missing ones are no error, so it may be repeated. Never deletes a directory."""
+        """Delete files; a missing one is not an error, so it may be repeated. Never deletes a directory."""
         ...
 
     def delete_dir(self, path: str) -> None:

@@ -11,7 +11,7 @@ given. Giving the name is one atomic step that fails if the name is taken:
 3. With neither, the store cannot decide a race and says so. Creating the final name with `O_EXCL` and filling it
    afterwards would decide the race too, but shows an incomplete file to readers and leaves it there after a crash.
 
-The Java engine renames over the name after a check, guarded by a lock inside its own process only. So a Java writer
+The Java engine renames over the name after a check, protected by a lock inside its own process only. So a Java writer
 in another process can still replace a file made here; use an object store or a catalog lock for such a mix.
 """
 
@@ -41,12 +41,12 @@ What each store promises, and by what; "refused" means UnsupportedError from `cr
 | without that option | others | refused; reading works | | the same |
 
 Of requests at the same time the store lets one win and answers the others that the name is taken, so commits need no
-lock. Stores that only speak S3's language must honour that header too; one that ignores it would let two commits
+lock. Stores that only implement S3's protocol must support that header too; one that ignores it would let two commits
 overwrite each other, so the first `create` in a bucket finds out (`storage.absence`): use a JDBC catalog with the lock
 there.
 
-fsspec's fallback for all other schemes looks first and writes then, which decides no race. That goes for HDFS as well,
-whose rename could decide one but is not asked to by its fsspec client.
+fsspec's fallback for all other schemes looks first and writes then, which decides no race. That applies to HDFS as
+well, whose rename could decide one, but its fsspec client does not use it so.
 """
 
 Publish = Callable[[str, str], bool]

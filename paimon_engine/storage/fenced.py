@@ -1,7 +1,7 @@
 """A store from which one table deletes its own files only.
 
-Tables come from others, symbolic links included: a bucket's directory may be a link to a user's home. Reading through
-a link is allowed, since links are made for that; deleting through one is always refused.
+Tables are written by others, symbolic links included: a bucket's directory may be a link to a user's home. Reading
+through a link is allowed, since links are made for that; deleting through one is always refused.
 """
 
 from __future__ import annotations

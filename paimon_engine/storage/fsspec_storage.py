@@ -46,7 +46,7 @@ _PAIMON_S3_OPTIONS = {
     "s3.session-token": ("token",),
     "s3.region": ("client_kwargs", "region_name"),
 }
-"""Paimon's names for what s3fs calls otherwise; any other option is given to the file system as it is."""
+"""Paimon's names of options that s3fs names differently; any other option is passed to the file system unchanged."""
 
 
 class FsspecStorage:
@@ -60,7 +60,8 @@ class FsspecStorage:
         self._fs = file_system
         self._scheme = scheme
         self._is_object_store = scheme in CONDITIONAL_PUT
-        # Else s3fs asks for the size first, to fetch large files in parts at once; whole files are small here.
+        # Otherwise s3fs requests the size first, to fetch large files in parts; files that are read completely are
+        # small here.
         self._whole = {"max_concurrency": 1} if scheme in ("s3", "s3a") else {}
         self._is_locked = is_locked
         self._absence = AbsenceProbe(self._try_create, self.read) if decides_races and not is_locked else None
@@ -115,7 +116,7 @@ class FsspecStorage:
             return self._create_under_lock(path, data)
         if self._absence is not None:
             self._absence.check(path, self._delete_if_possible)
-        # The client repeats a request whose answer was lost and then meets its own file.
+        # The client repeats a request whose answer was lost and then finds its own file.
         return self._try_create(path, data) or self.read(path) == data
 
     def _try_create(self, path: str, data: bytes) -> bool:
@@ -230,7 +231,7 @@ class FsspecStorage:
     def give_up(self, path: str, upload: Any) -> None:
         """Ends an upload so that it leaves no file."""
         if not self._is_object_store:
-            # Written in place, where nothing refers to it yet.
+            # Written directly to its name, to which nothing refers yet.
             with contextlib.suppress(Exception):
                 upload.close()
             self._delete(path)
@@ -320,7 +321,7 @@ def _arguments(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a value in nested dictionaries; a dictionary joins one that is there."""
+    """Set a value in nested dictionaries; a dictionary is merged into an existing one."""
     *parents, name = path
     for parent in parents:
         arguments = arguments.setdefault(parent, {})
@@ -357,7 +358,7 @@ def _modified_ms(entry: Mapping[str, Any]) -> int:
 
 
 def _is_race(error: BaseException) -> bool:
-    """Whether S3 answered that another client was creating the same object, which it asks to try again."""
+    """Whether S3 answered that another client was creating the same object, after which a retry is expected."""
     return any("ConditionalRequestConflict" in str(found) for found in (error, error.__cause__))
 
 

@@ -54,7 +54,7 @@ class LocalStorage:
             try:
                 created = self._publish(temporary, local)
             finally:
-                # The file may be there by now: a second name that cannot be removed must not look like a failure.
+                # The file may exist by now: a second name that cannot be removed must not look like a failure.
                 with contextlib.suppress(OSError):
                     _remove(temporary)
             if created:
@@ -165,7 +165,7 @@ class _LocalFile(io.BufferedIOBase):
 
 
 def _local(path: str) -> str:
-    """The path that the operating system knows: without the scheme, made absolute."""
+    """The path for the operating system: without the scheme, made absolute."""
     if path.startswith("file://"):
         path = path[len("file://") :]
     elif path.startswith("file:"):

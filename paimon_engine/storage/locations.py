@@ -1,7 +1,7 @@
 """Which location a path leads to: whether it is in a directory, or only looks so.
 
-Tables come from others. Paths inside a table are made of names that were checked, so that only two ways lead out: a
-symbolic link on a local disk, and the full path that a manifest gives for a file outside the table.
+Tables are written by others. Paths inside a table are made of names that were checked, so that only two ways lead out:
+a symbolic link on a local disk, and the full path that a manifest gives for a file outside the table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LOCAL_SCHEME: Final = "file:"
 
 
 def normal_path(path: str) -> str | None:
-    """The path as it is compared: local ones absolute and without their scheme; None if it is ambiguous.
+    """The path in the form for comparisons: local ones absolute and without their scheme; None if it is ambiguous.
 
     That is so for relative paths, and for paths with `.`, `..`, empty parts or characters that cannot be printed.
     """
@@ -22,7 +22,7 @@ def normal_path(path: str) -> str | None:
         return None
     rest, scheme = path, ""
     if path.startswith(_LOCAL_SCHEME):
-        # `file:/x` and `file:///x`, as Java and everybody else write it.
+        # `file:/x` and `file:///x`, as Java and other programs write it.
         rest = path.removeprefix(_LOCAL_SCHEME)
         rest = rest.removeprefix("//") if rest.startswith("///") else rest
     elif "://" in path:

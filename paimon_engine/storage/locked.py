@@ -1,6 +1,6 @@
-"""A store whose files are created under a lock, for stores that cannot decide a race by themselves.
+"""A store whose files are created under a lock, for stores that cannot decide a race.
 
-All other calls are passed on. The lock is held while one file is created: snapshots, schemas and tags are decided by
+All other calls are passed on. One file is created per lock: snapshots, schemas and tags are decided by
 that.
 
 Source: `RenamingSnapshotCommit` of the Java library, which holds the same lock while it renames a snapshot.
@@ -96,10 +96,10 @@ class LockedStorage:
 
 
 def _released(lock: Lock) -> bool:
-    """Whether the lock was ours to the end, as far as the lock's owner is still known."""
+    """Whether the lock was ours until the end, as far as its owner can still be determined."""
     try:
         return lock.release()
     except StorageError as error:
-        # It expires by itself; the result of the work is more important than an error of the release.
+        # The lock expires; the result of the work is more important than an error of the release.
         logger.warning("a lock could not be released and has to expire: %s", error)
         return False

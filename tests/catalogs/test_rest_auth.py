@@ -92,7 +92,7 @@ def test_keys_of_a_file_are_read_anew_for_each_request(tmp_path: Path):
 
     assert seen == [["first", "20231203", "cn-hangzhou"], ["second", "20231203", "cn-hangzhou"]]
     file.write_text('{"AccessKeyId": "geheim"')
-    with pytest.raises(StorageError, match="the file of 'dlf.token-path'.* holds no valid keys") as raised:
+    with pytest.raises(StorageError, match="the file of 'dlf.token-path'.* contains no valid keys") as raised:
         auth.headers(request, NOW_MS)
     assert "geheim" not in repr(raised.value) + repr(raised.value.__context__.args)
 

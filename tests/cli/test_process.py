@@ -103,4 +103,4 @@ def test_a_misspelt_option_is_reported_in_a_line(tmp_path: Path):
     )
 
     assert done.returncode == 0
-    assert done.stderr == "no option 'buckt' is known, so it has no effect; did you mean 'bucket'?\n"
+    assert done.stderr == "option 'buckt' is unknown, so it has no effect; did you mean 'bucket'?\n"

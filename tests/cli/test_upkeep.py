@@ -151,7 +151,7 @@ def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, t
 
     assert planned.lines[-1] == "dry run: would remove 1 file, 4 B, of 1 old file"
     assert aside["status"] == "quarantined"
-    assert nothing.lines == ["nothing to remove: 0 old files looked at"]
+    assert nothing.lines == ["nothing to remove: 0 old files checked"]
     assert back.lines == ["restored: 1 file of remove_orphan_files"]
     assert there
     assert done.lines[-1] == "deleted 1 file, 4 B, of 1 old file"

@@ -47,7 +47,7 @@ def test_back_to_a_moment_and_as_the_latest(paimon: Run, table: Table):
 
     kept = paimon("rollback", table.path, "--snapshot", "1", "--as-latest")
 
-    assert kept.out == f"committed: snapshot {before + 1} holds snapshot 1 again\n"
+    assert kept.out == f"committed: snapshot {before + 1} has the rows of snapshot 1 again\n"
     assert table.to_arrow().num_rows == rows
     first = table.snapshots()["commit_time"].cast("int64").to_pylist()[0]
     back = paimon("rollback", table.path, "--timestamp", str(first), "--yes")

@@ -73,7 +73,7 @@ FACES: dict[str, Callable[[Table], object]] = {
 def test_a_misspelt_option_is_reported_and_refused_in_strict_mode(
     table: Table, monkeypatch: pytest.MonkeyPatch, face: str
 ) -> None:
-    with pytest.warns(PaimonWarning, match=r"no option 'buckt' is known, .*; did you mean 'bucket'\?"):
+    with pytest.warns(PaimonWarning, match=r"option 'buckt' is unknown, .*; did you mean 'bucket'\?"):
         FACES[face](table)
     if face == "altered":
         # An option that is stored already is not a mistake of this change.
@@ -93,5 +93,5 @@ def test_unknown_names_are_refused_only_in_strict_mode(monkeypatch: pytest.Monke
         check_names(["our-own-note", "bucket"])
     monkeypatch.setenv(STRICT_VARIABLE, "1")
 
-    with pytest.raises(InvalidArgumentError, match=f"no option 'our-own-note' is known \\({STRICT_VARIABLE} is on"):
+    with pytest.raises(InvalidArgumentError, match=f"option 'our-own-note' is unknown \\({STRICT_VARIABLE} is on"):
         check_names(["our-own-note"])

@@ -206,8 +206,8 @@ NOT_NULL = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", p
         ({"k": [1], "w": ["a"]}, "no column 'w'"),
         ({"v": ["a"]}, "'k' is NOT NULL, but it is missing"),
         ({"k": [None], "v": ["a"]}, "'k' is NOT NULL, but it has a null"),
-        ({"k": [1], "v": ["a"], "_KIND": ["insert"]}, "must hold"),
-        ({"k": [1], "v": ["a"], "_KIND": [None]}, "must hold"),
+        ({"k": [1], "v": ["a"], "_KIND": ["insert"]}, "must be one of"),
+        ({"k": [1], "v": ["a"], "_KIND": [None]}, "must be one of"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_by_name(make_table: MakeTable, rows: dict[str, list[Any]], message: str):

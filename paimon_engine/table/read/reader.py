@@ -298,7 +298,7 @@ def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
         yield merge_rounds(
             window,
             merge,
-            upper_is_whole=options.levels_hold_older_versions,
+            upper_is_complete=options.levels_hold_older_versions,
             # An aggregation retracts them nevertheless: the option only drops deletes when they are written.
             ignores_retracts=options.ignore_delete and options.merge_engine != "aggregation",
         )
