@@ -250,6 +250,11 @@ class LocalExecutor:
     def _outcomes(
         self, calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None
     ) -> list[Done[Any] | Failed]:
+        """Outcomes of the calls in their order; with one thread they run in the caller's.
+
+        After an interrupt no further call begins, running ones are interrupted, and the KeyboardInterrupt carries the
+        values of those that had ended (`Returned`), so that a caller can delete what they wrote.
+        """
         if min(len(calls), self._parallelism) <= 1:
             return _one_by_one(calls, on_done)
         threads = _Interruptible()

@@ -88,6 +88,10 @@ def moment_ms(name: str, value: Any, *, now_ms: int, zone: tzinfo | None = None)
 
 
 def _moment_ms(value: Any, now_ms: int, zone: tzinfo | None) -> int:
+    """Epoch milliseconds of a moment given as integer, datetime, text, or age (a duration or timedelta before now).
+
+    A datetime without a zone is in `zone`, else local time. Raises: TypeError, ValueError.
+    """
     match value:
         case bool():
             raise TypeError(value)

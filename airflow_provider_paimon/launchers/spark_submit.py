@@ -184,6 +184,7 @@ class SparkSubmit:
         return self._made_hook(given), program
 
     def _made_hook(self, given: Mapping[str, Any]) -> SparkSubmitHook:
+        """The Spark provider's hook for the connection. Raises: AirflowFailException if it cannot be used."""
         # It loads requests and more, which only a task on a cluster needs.
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 

@@ -133,6 +133,7 @@ class PaimonJobOperator(BaseOperator):
         poll_interval: float = 5.0,
         **kwargs: Any,
     ) -> None:
+        """A `PaimonTable` gives connection, options and outlets too; arguments given here take precedence."""
         is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
         if isinstance(table, PaimonTable):
             table.check_alone(paimon_conn_id, warehouse)

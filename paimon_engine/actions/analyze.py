@@ -111,6 +111,10 @@ def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
 
 
 def _statistics(context: Context, table: TableHandle, snapshot: Snapshot, columns: tuple[str, ...]) -> TableStatistics:
+    """Statistics of the merged rows of the snapshot; read as tasks, one per split, and merged here.
+
+    The size is an estimate: the bytes of the live files, times the share of their rows that is left after the merge.
+    """
     # Rows are counted by a column: a read of none has no batches to count.
     looked_at = columns or table.schema.row_type.names[:1]
     check_rows(table, RowSelection(tuple(looked_at)))

@@ -294,6 +294,10 @@ def _check_unordered(table: TableHandle) -> None:
 
 
 def _curve(table: TableHandle, spec: Cluster, columns: Sequence[str]) -> Curve:
+    """The order that the spec, or else the table's options, ask for; every rule on its columns is checked here.
+
+    Raises: InvalidArgumentError, UnsupportedError naming the column or the order.
+    """
     if not columns:
         raise InvalidArgumentError("give the columns to cluster by, or set the option 'clustering.columns'")
     if len(set(columns)) != len(columns):
@@ -469,6 +473,7 @@ def _result(run: _ClusteringState) -> ClusterResult:
 
 
 def _report(run: _ClusteringState, bucket: Bucket) -> ClusterReport:
+    """What was done to one bucket; in a dry run with the expected number of files."""
     before, after = run.files[bucket], run.after.get(bucket)
     bytes_before = sum(file.size_bytes for file in before)
     expected = None

@@ -98,6 +98,10 @@ def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:
 
 
 def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, news: TagNotifier) -> DueTagsResult:
+    """Creates the due tags, oldest first, then deletes those that are too many; the result of both.
+
+    A dry run counts the tags that it would create, so that it also shows which ones would be too many.
+    """
     tags = list_tags(table)
     due = _due(table, tags)
     moved = [_make(table, tags, one, spec, executor, news=news) for one in due.tags]
@@ -143,6 +147,11 @@ def _due(table: TableHandle, tags: Sequence[Tag]) -> DueTags:
 def _make(
     table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueTags, executor: Executor, *, news: TagNotifier
 ) -> Deletion:
+    """Creates one due tag; a tag of that name (of `batch`) is moved, and files that only it needed are deleted.
+
+    The deletion of these files, in a dry run their plan; empty for a new tag. Raises: InvalidArgumentError if a branch
+    was created from the tag.
+    """
     tag = new_tag(table, due.name, due.snapshot)
     existing = next((other for other in tags if other.name == due.name), None)
     if existing is None:

@@ -317,6 +317,7 @@ def _conflicts(
     base: Snapshot | None,
     ours: Snapshot | None,
 ) -> list[str]:
+    """The scopes that both branch (since `base`) and table (`ours`) have changed, as messages; empty if none."""
     scopes = _scopes(table, difference)
     if not scopes:
         return []
@@ -375,6 +376,10 @@ def _request(
     ends: _Ends,
     jobs: Mapping[CommitKind, JobCommit],
 ) -> CommitRequest:
+    """The commit of the branch's changes: an APPEND if they only add rows, otherwise an OVERWRITE.
+
+    If any scope must not have changed in the table, the commit is refused should another one come first.
+    """
     is_exclusive = bool(_scopes(table, difference))
     changelog = _changelog(table, source, ends)
     only_adds = not (difference.removed or difference.deleted_index_files)

@@ -118,6 +118,7 @@ class _ListTask:
 def _lost(
     table: TableHandle, entries: Sequence[ManifestEntry], parallelism: int | None, executor: Executor
 ) -> list[tuple[ManifestEntry, str]]:
+    """The entries whose data files the store does not have, with their paths; directories are listed as tasks."""
     paths = DataPaths(table)
     by_directory: dict[str, dict[str, ManifestEntry]] = {}
     for entry in entries:

@@ -89,6 +89,10 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
 
 
 def _commit(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorder) -> RollbackToAsLatestResult:
+    """Tries until a try is not overtaken by another commit, with the waits of the table's options.
+
+    Raises: ConflictError if others were faster in all tries.
+    """
     patience = Patience(table.options)
     attempt_s = 0.0
 

@@ -71,12 +71,12 @@ def rescale(details: Mapping[str, Any], _: Any) -> None:
     """Change the number of buckets of partitions to the current value of the option `bucket`."""
     what = f"{count(details['partitions'], 'partition')} to {count(details['buckets'], 'bucket')}"
     if details["status"] == "dry_run":
-        say(f"dry run: would apply {what}, and rewrite {size(details['bytes_before'])}")
+        say(f"dry run: would rescale {what}, and rewrite {size(details['bytes_before'])}")
     elif details["status"] != "committed":
         say(f"nothing to rescale: every partition has {count(details['buckets'], 'bucket')}")
     else:
         files = f"{details['files_before']:,} → {count(details['files_after'], 'file')}"
-        say(f"committed snapshot {details['snapshot_id']}: applied {what}, {files} in {details['seconds']:.1f} s")
+        say(f"committed snapshot {details['snapshot_id']}: rescaled {what}, {files} in {details['seconds']:.1f} s")
 
 
 @face("rewrite-file-index", "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")

@@ -188,6 +188,7 @@ def _slot(data_type: DataType, value: Any, variable: _Variable) -> bytes:
 
 
 def _atomic_slot(data_type: AtomicType, value: Any, variable: _Variable) -> bytes:
+    """The eight bytes of a value that is not nested; long ones are added to `variable`, and the slot refers to them."""
     root = data_type.root
     if root in _FIXED:
         return _FIXED[root].pack(value)
@@ -304,6 +305,7 @@ def _value(data_type: DataType, row: bytes, slot: int) -> Any:
 
 
 def _atomic_value(data_type: AtomicType, row: bytes, slot: int) -> Any:
+    """The value in the slot at that offset of the row: the inverse of `_atomic_slot`. Raises: UnsupportedError."""
     root = data_type.root
     if root in _FIXED:
         return _FIXED[root].unpack_from(row, slot)[0]

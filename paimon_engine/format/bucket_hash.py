@@ -142,6 +142,11 @@ class _HashedColumn:
 
 
 def _hash_chunk(columns: Sequence[pa.Array], types: Sequence[AtomicType], hashes: Array, scratch: Array) -> None:
+    """Hashes the BinaryRow of each row into `hashes`, uint32 [n], in the order of its bytes, without building it.
+
+    These are null bits, the slots of all columns, then the variable parts. `scratch` has the same shape and is
+    overwritten.
+    """
     size: Word = null_bits_size(len(types)) + 8 * len(types)
     murmur = Murmur(hashes, scratch)
     parts: list[_HashedColumn] = []

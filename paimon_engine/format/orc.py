@@ -96,6 +96,10 @@ def read_matching(
 def _stripe_rows(
     source: BinaryIO, schema: pa.Schema, where: Predicate | None, path: str, limit: BatchLimit
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Rows of the stripes that may match, in batches, each with the position of its first row in the file.
+
+    Raises: UnsupportedError, CorruptTableError naming the path.
+    """
     try:
         file = po.ORCFile(source)
         names = set(file.schema.names)

@@ -222,6 +222,7 @@ def _open(
     metadata: pq.FileMetaData | None = None,
     read_dictionary: list[str] | None = None,
 ) -> pq.ParquetFile:
+    """The file with the settings of every read; page checksums are verified. Raises: CorruptTableError."""
     try:
         return pq.ParquetFile(
             source,
@@ -419,6 +420,7 @@ class ParquetWriter:
         return next(rows)[1]
 
     def _begin(self, rows: list[pa.RecordBatch]) -> pq.ParquetWriter:
+        """Arrow's writer of the file. The first row group decides which columns get dictionaries and codecs."""
         self._schema = with_dictionaries(self._schema, rows)
         repeating = repeating_columns(rows[0])
         codec, level = codecs_of(rows, self._schema, *_codec(self._options), repeating)

@@ -281,6 +281,7 @@ class _BoundsOf:
 def _stored(
     path: str, group: pq.RowGroupMetaData, number: int, description: bytes, bounds_of: _BoundsOf
 ) -> StoredRowGroup:
+    """A row group with the facts that decide whether its bytes can be copied: extents, bounds and null counts."""
     chunks = [group.column(index) for index in range(group.num_columns)]
     extents = _extents(chunks)
     return StoredRowGroup(

@@ -413,6 +413,10 @@ def union_64(one: bytes, other: bytes) -> bytes:
 
 
 def _read_64(data: bytes) -> _Bitmap64:
+    """Parses the serialised `Roaring64Bitmap` of Java's library, and checks that its tree and its containers agree.
+
+    Raises: InvalidArgumentError.
+    """
     reader, bitmap = _Reader(data), _Bitmap64()
     try:
         if reader.number("B") == 0:
@@ -442,6 +446,7 @@ def _read_entry(reader: _Reader) -> _Container | None:
 
 
 def _read_node(reader: _Reader, leaves: dict[bytes, _Leaf], depth: int) -> _Node:
+    """Reads a node of the radix tree and all below it; its leaves are added to `leaves`. Raises: ValueError."""
     kind, count = reader.number("B"), reader.number("H")
     prefix = bytes(reader.take(reader.number("B")))
     if kind == _LEAF:

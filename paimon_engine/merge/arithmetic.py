@@ -96,6 +96,10 @@ def _make_neutral(numbers: npt.NDArray[Any], valid: Mask, neutral: float) -> Non
 
 
 def _sum_of_decimals(versions: Versions, values: pa.Array) -> pa.Array:
+    """Sums of DECIMALs per key, exactly: 128-bit integers are added as three parts that cannot overflow 64 bits.
+
+    Null for keys without values. The overflow of a declared precision is found by `_overflows_on_the_way`.
+    """
     some = versions.ends > versions.starts
     if not some.any():
         return pa.nulls(len(some), values.type)

@@ -98,6 +98,11 @@ def smallest(versions: Versions, column: str) -> Positions:
 
 
 def _extreme(versions: Versions, column: str, better: np.ufunc) -> Positions:
+    """Position of the smallest or largest value of each key, −1 for keys without values; of equal ones the oldest.
+
+    `better` is `np.minimum` or `np.maximum`. Few versions are compared one after another for all keys at once; many by
+    a reduction over each key.
+    """
     counted = versions.only(versions.valid(column))
     if not len(counted):
         return np.full(len(versions.starts), -1)

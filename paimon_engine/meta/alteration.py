@@ -283,6 +283,10 @@ def _place(
 
 
 def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
+    """The schema with a column, or a field of a ROW, renamed; also in the primary key and in options that name it.
+
+    Raises: InvalidArgumentError if the name is taken; UnsupportedError for partition keys.
+    """
     path = path_of(schema.row_type, change.name)
     _refuse_keys(schema, path, "renamed", keys=schema.partition_keys)
 

@@ -250,6 +250,7 @@ def _fit_text(values: pa.Array, target: AtomicType) -> pa.Array:
 
 
 def _atoms_to_text(values: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """Values as Java's cast to text writes them, then cut or padded to the length of `target`."""
     match kind_of(source):
         case "float":
             text = cast_text.floats_as_text(values)
@@ -316,6 +317,7 @@ def _joined(values: pa.Array, offsets: npt.NDArray[np.int32], parts: pa.Array, b
 
 
 def _from_text(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.Array:
+    """Texts as Java's casts parse them; what cannot be parsed becomes null or an error by the rules of each type."""
     arrow_type = to_arrow(target)
     match kind_of(target):
         case "text":

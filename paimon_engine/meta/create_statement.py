@@ -193,6 +193,7 @@ class _Parser:
         self._keys = names
 
     def _column(self) -> DataField:
+        """Parses a column: name, type, and clauses up to the comma. Raises: InvalidArgumentError, UnsupportedError."""
         name = self._name()
         text = self._type_text()
         try:
@@ -248,6 +249,10 @@ class _Parser:
         return _SPARK_TYPES[word] if is_type else stored
 
     def _clauses(self, found: CreateStatement) -> CreateStatement:
+        """Parses what follows the list of columns, in any order, up to the end of the statement.
+
+        Raises: InvalidArgumentError, UnsupportedError.
+        """
         while self._at < len(self._tokens) and not self._takes(";"):
             if self._takes("USING"):
                 if self._name().lower() != "paimon":

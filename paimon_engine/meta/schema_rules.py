@@ -134,6 +134,7 @@ def _check_type(data_type: DataType, name: str) -> None:
 
 
 def _check_keys(schema: TableSchema) -> None:
+    """Checks primary and partition keys: named once, not nested, and such that Java can find their rows."""
     columns = schema.row_type
     for role, keys in (("primary key", schema.primary_keys), ("partition key", schema.partition_keys)):
         if len(set(keys)) != len(keys):
@@ -160,6 +161,7 @@ def _crosses_partitions(schema: TableSchema) -> bool:
 
 
 def _check_buckets(schema: TableSchema) -> None:
+    """Checks `bucket` and `bucket-key` against the table's keys: a row's bucket must follow from its key alone."""
     _check_bucket_mode(schema)
     options = schema.table_options
     bucket, keys = options.bucket, options.bucket_key

@@ -94,6 +94,11 @@ class RestMetastore:
         return self.load_table(name, branch=MAIN_BRANCH, options={})
 
     def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
+        """The handle of a table as the server describes it, with its services for snapshots and schemas.
+
+        External tables have no snapshot service: their snapshots are files. Raises: NotFoundError, StorageError,
+        UnsupportedError.
+        """
         object_name = branch_object(name.table, branch)
         answer = self._client.get("databases", name.database, "tables", object_name)
         source = f"{self._client}: table {name}"

@@ -68,6 +68,10 @@ class RestSnapshotService:
         return bool(answer["success"])
 
     def roll_back(self, table: TableHandle, target: Snapshot, *, tag: str | None, latest: Snapshot) -> None:
+        """Lets the server roll back to a tag or snapshot, if `latest` is still the latest one.
+
+        Raises: NotFoundError; ConflictError if the server has not done it.
+        """
         instant: dict[str, Any] = {"type": "tag", "tagName": tag}
         if tag is None:
             instant = {"type": "snapshot", "snapshotId": target.id}

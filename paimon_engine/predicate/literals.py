@@ -292,6 +292,10 @@ def _time_nanos(value: Any) -> int:
 
 
 def _plain(field: pa.Field, column: str, value: Any) -> pa.Scalar:
+    """The value as a scalar of the column's type, for types without a conversion of their own; never cast silently.
+
+    Raises: InvalidArgumentError naming column, value and what fits.
+    """
     arrow_type = field.type
     try:
         if pa.types.is_floating(arrow_type):

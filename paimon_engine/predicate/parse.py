@@ -240,6 +240,7 @@ def _number(node: sql.Literal) -> int | Decimal:
 
 
 def _literal(node: sql.Expression) -> Any:
+    """The Python value of a literal in parsed SQL. Raises: InvalidArgumentError for NULL and for anything else."""
     match node:
         case sql.Literal() if node.is_string:
             return node.this

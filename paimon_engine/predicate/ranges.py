@@ -69,6 +69,7 @@ def _prefix_may_match(prefix: str, known: ColumnRange, row_count: int) -> bool:
 
 
 def _range_may_match(operator: Operator, value: Any, known: ColumnRange, row_count: int) -> bool:
+    """Whether a value between the column's smallest and largest may match; True where they are unknown."""
     if _is_all_null(known, row_count):
         return False
     low, high = known.min, known.max

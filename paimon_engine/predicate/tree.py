@@ -251,6 +251,7 @@ _FUNCTIONS: Final = {
 
 
 def _sql_of(predicate: Predicate) -> str:
+    """The predicate in SQL that `parse` reads back as an equal one."""
     match predicate:
         case Compare(operator, column, value):
             return f"{_name(column)} {'<>' if operator == '!=' else operator} {literal_sql(value)}"

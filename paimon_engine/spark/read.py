@@ -75,6 +75,7 @@ def read_frame(executor: Executor, table: TableHandle, request: ReadRequest, sys
 
 
 def _frame(executor: SparkExecutor, plan: ReadPlan, view: RowView | None) -> DataFrame:
+    """The union of DataFrames: of files that Spark reads itself, and of tasks that read the others with the engine."""
     session, schema = executor.session, _nullable(plan.schema if view is None else view.schema)
     taken = from_arrow_schema(spark_arrow_schema(schema))
     frames: list[DataFrame] = []

@@ -66,6 +66,7 @@ def _asks(needed: dict[str, str]) -> Callable[[Any], str]:
     """The function that workers run. It is sent as code, since they may not have the engine."""
 
     def ask(_number: Any) -> str:
+        """Tries to import each needed package: JSON of host, Python, versions, missing packages and engine."""
         import importlib
         import importlib.metadata
         import json

@@ -133,6 +133,7 @@ def check_fields(spec: Any, edge: Edge = _HERE) -> None:
 
 
 def _read_field(name: str, item: SpecField, given: Any, edge: Edge) -> Any:
+    """The value of one field, read by its kind and checked. Raises: InvalidArgumentError that shows no secret value."""
     if given is None and item.is_empty_if_none:
         return type(item.default)()
     problem = _invalid_value_reason(given)

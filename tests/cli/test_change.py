@@ -47,8 +47,8 @@ def test_rescale_brings_partitions_to_the_number_of_buckets(paimon: Run, table: 
     again = json.loads(paimon("rescale", table.path, "--json").out)
 
     assert before.lines[-1] == "nothing to rescale: every partition has 1 bucket"
-    assert planned.lines[-1].startswith("dry run: would apply 1 partition to 2 buckets, and rewrite ")
-    assert done.lines[-1].startswith("committed snapshot 4: applied 1 partition to 2 buckets, 3 → 2 files in ")
+    assert planned.lines[-1].startswith("dry run: would rescale 1 partition to 2 buckets, and rewrite ")
+    assert done.lines[-1].startswith("committed snapshot 4: rescaled 1 partition to 2 buckets, 3 → 2 files in ")
     assert (again["status"], again["buckets"]) == ("noop", 2)
 
 

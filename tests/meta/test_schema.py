@@ -22,7 +22,11 @@ REFUSED: list[tuple[dict[str, Any], type[PaimonError], str]] = [
     ({"partition_keys": ["l"]}, InvalidArgumentError, "'l' must not have a nested type"),
     ({"partition_keys": ["b"]}, UnsupportedError, "'b' must not be binary"),
     ({"primary_keys": ["p"], "partition_keys": ["p"]}, InvalidArgumentError, "no column besides the partition keys"),
-    ({"primary_keys": ["k"], "partition_keys": ["p"], "options": {"bucket": "1"}}, InvalidArgumentError, "must contain"),
+    (
+        {"primary_keys": ["k"], "partition_keys": ["p"], "options": {"bucket": "1"}},
+        InvalidArgumentError,
+        "must contain",
+    ),
     ({"primary_keys": ["k"], "partition_keys": ["p"], "options": {"bucket": "-2"}}, InvalidArgumentError, "or -2"),
     ({"options": {"bucket": "-2"}}, InvalidArgumentError, "'-2' is for tables with a primary key"),
     ({"options": {"bucket": "-3"}}, InvalidArgumentError, "'bucket' = '-3'"),

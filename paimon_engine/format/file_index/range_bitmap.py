@@ -76,6 +76,10 @@ def encode_range_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, chunk
 
 
 def _dictionary(values: pa.Array, chunk_bytes: int) -> bytes:
+    """The distinct values, sorted, in chunks of about `chunk_bytes`: a head with offsets, then chunks, then their keys.
+
+    A chunk names its first value, so that a search reads the other values of one chunk only.
+    """
     binary = pa.types.is_binary(values.type)
     sizes = record_sizes(values, 0)
     chunks, keys = [], []

@@ -125,6 +125,10 @@ class TagNotifier:
                 self._notify_from_note(info)
 
     def _notify_from_note(self, info: FileInfo) -> None:
+        """Notifies of the tags in a note that an earlier run has left, by what is true of each tag now.
+
+        A fresh note may belong to a run that is still at work: then only what it announced itself is reported.
+        """
         table = self._table
         is_old = 0 < info.modified_ms < table.env.clock() - _OLD_AFTER_MS
         try:

@@ -235,6 +235,7 @@ class _FileCheck:
             self._problems.append(f"row {row} has another key than the one in front of it")
 
     def _check_bucket_of_rows(self, batch: pa.RecordBatch) -> None:
+        """Notes the first row of the batch that belongs to another partition or bucket, or is not in the hash index."""
         schema, entry = self._schema, self._entry
         _, partitions = partition_codes(schema, batch)
         if partitions != [entry.partition]:

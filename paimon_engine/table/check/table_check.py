@@ -439,6 +439,7 @@ class _Check:
         return self._vectors[path]
 
     def _data(self, root: Root, entries: Sequence[ManifestEntry]) -> list[Problem]:
+        """Problems of the data files of these entries: existence, size, Parquet footers. Each path is checked once."""
         problems: list[Problem] = []
         to_open: list[tuple[str, int]] = []
         for entry in entries:

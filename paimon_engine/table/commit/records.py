@@ -150,6 +150,10 @@ def _store(table: TableHandle, record: CommitRecord) -> None:
 
 
 def _read(table: TableHandle, path: str) -> CommitRecord | None:
+    """The record at that path, None if it does not exist.
+
+    Raises: CorruptTableError that says how to decide whether the job was done.
+    """
     try:
         data = table.env.storage.read(path)
     except NotFoundError:

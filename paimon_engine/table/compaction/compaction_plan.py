@@ -77,6 +77,7 @@ def plan_compaction(
 def _plan_at(
     table: TableHandle, goal: CompactionGoal, only: Collection[Bucket] | None, snapshot: Snapshot | None
 ) -> CompactionPlan:
+    """The plan at one snapshot: a task, or a reason for none, per selected bucket; the most useful tasks first."""
     table = table.newest()
     plan = CompactionPlan(goal, table, snapshot, vector_files(table, snapshot))
     for bucket, entries in by_bucket(selected_entries(table, snapshot, goal.selection)).items():

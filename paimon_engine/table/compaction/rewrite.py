@@ -112,6 +112,10 @@ class _Rewrite:
         self._changed = ChangedRows(table, task, self._vectors) if task.changes is not None else None
 
     def run(self) -> CommitMessage:
+        """Carries the task out: merges groups, moves single files to the new level, rewrites deletion vectors.
+
+        On any error all new files are deleted. Raises: as `rewrite`.
+        """
         task = self._task
         try:
             for number, group in enumerate(task.rewrites):

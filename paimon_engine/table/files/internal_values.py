@@ -20,6 +20,8 @@ def internal_predicate(row_type: RowType, predicate: Predicate) -> Predicate:
 
 
 def _converted(row_type: RowType, predicate: Predicate) -> Predicate:
+    """The predicate with each compared value in internal form; columns that statistics lack stay unchanged."""
+
     def convert(column: str, value: pa.Scalar) -> Any:
         # There are no statistics of the fields of a ROW, so the value that they are compared with does not matter.
         if column not in row_type.names:

@@ -124,6 +124,7 @@ def _below(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
 
 
 def _changelogs(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
+    """Changelogs that hints name, or that exist by their names, and that the listing lacks."""
     if line.unlisted_changelogs:
         what = f"changelog {shown(line.unlisted_changelogs)}{of} exists, but the listing of its directory lacks it"
         yield MissingVersions(line.branch, f"{what}: the listing is incomplete", is_certain=True)

@@ -109,6 +109,7 @@ def records(table: TableHandle) -> tuple[list[Record], list[str]]:
 
 
 def _read(table: TableHandle, record_id: str, modified_ms: int) -> Record:
+    """The record of that id. Raises: NotFoundError; CorruptTableError if it names paths that no deletion may touch."""
     path = record_path(table, record_id)
     try:
         value = parse_object(table.env.storage.read(path), path)

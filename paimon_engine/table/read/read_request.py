@@ -452,6 +452,10 @@ def _at(handle: TableHandle, low: int, high: int, timestamp_ms: int) -> int:
 
 
 def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
+    """The scope of the changes after `start` up to `end`: their files, or with mode `diff` the two states.
+
+    Raises: InvalidArgumentError if they are in the wrong order; NotFoundError naming what exists.
+    """
     earliest, latest = earliest_snapshot_id(handle), latest_snapshot_id(handle)
     if earliest is None or latest is None:
         return State(None)

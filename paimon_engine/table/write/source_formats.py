@@ -177,6 +177,7 @@ def _avro_field(item: Any) -> pa.Field:
 
 
 def _avro_type(kind: Any, name: str) -> pa.DataType:
+    """The Arrow type of an Avro schema, for creating a table from a file. Raises: ValueError naming the column."""
     plain = kind if isinstance(kind, dict) else {"type": kind}
     logical, base = plain.get("logicalType"), plain["type"]
     if logical == "decimal":

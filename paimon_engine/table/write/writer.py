@@ -100,6 +100,10 @@ def write_state(table: TableHandle, *, replacing: bool = False, by_partition: bo
 
 
 def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool, by_partition: bool = False) -> WriteState:
+    """What writers need of the snapshot: sequence numbers, numbers of buckets, hash indexes if keys choose buckets.
+
+    With `by_partition` the writer looks up the partitions of its rows later, if its mode allows that.
+    """
     mode = table.schema.bucket_mode
     # Where keys choose their buckets, the index of all keys is read with the files that it belongs to.
     has_all = mode in KEYS_CHOOSE or not (by_partition or ignores_files(table))
@@ -397,6 +401,7 @@ class _KeyedBucket(BucketBuffer):
         super().add(self._numbered(rows))
 
     def flush(self) -> None:
+        """Sorts and merges the pending rows and writes level-0 files, and all rows as changelog if it is kept."""
         if not self._pending:
             return
         pending = self._take_pending()
