@@ -1,9 +1,9 @@
-"""When operators tell of a change by assets, and what they say.
+"""When operators report a change by asset events, and the content of the events.
 
 Airflow sends an event of each outlet of a task that succeeds. Here an asset of a table has one only where the task
 changed something: not after a dry run, nor where nothing was to be done, nor where a cleared task found done what an
-earlier attempt had told of already. A retry tells, because the attempt before it could not. Outlets of other kinds have
-their events always, as with any operator.
+earlier attempt had reported already. A retry reports it, because the attempt before it could not. Outlets of other
+kinds have their events always, as with any operator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def outlets_of(table: PaimonTable, action: str) -> list[Asset]:
-    """What an operator tells of where nothing else is said: rows that changed by the table, tags by its tags."""
+    """The default outlets of an operator: the table for changed rows, its tags for tags."""
     if action in CHANGES_ROWS:
         return [table]
     return [table.tags] if action in MAKES_TAGS else []
@@ -44,7 +44,7 @@ def describe_outlets(
 
 
 def event_extra(result: engine.JobResult) -> dict[str, Any]:
-    """What an event says: plain JSON values, as far as they are known."""
+    """The content of an event: plain JSON values, as far as they are known."""
     extra: dict[str, Any] = {"table": result.table, "action": result.action, "status": result.status}
     extra |= {"snapshot_id": result.snapshot_id}
     extra |= {name: result.details.get(name) for name in ("rows", "tag")}

@@ -1,8 +1,8 @@
 """Tables as Airflow assets: `paimon_table("shop.orders", conn_id="lake")`, at `paimon://lake/shop/orders`.
 
-The address names the connection, not the place: it is the same in all deployments, and holds no secret. A warehouse
-that is given by its address stands in the connection's place, percent-encoded. `orders.tags` is an asset of its own,
-`paimon://lake/shop/orders$tags`: who reads days waits for tags, not for each write.
+The address names the connection, not the location: it is the same in all deployments, and contains no secret. A
+warehouse that is given by its address replaces the connection, percent-encoded. `orders.tags` is a separate asset,
+`paimon://lake/shop/orders$tags`: DAGs that read days wait for tags, not for each write.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ CHANGES_ROWS: Final = frozenset(
         *("merge_branch", "fast_forward", "rollback", "rollback_to_as_latest", "restore"),
     }
 )
-"""Actions after which readers see other rows: their operators tell so by the asset of the table."""
+"""Actions after which readers see other rows: their operators report that by the asset of the table."""
 MAKES_TAGS: Final = frozenset({"create_tag", "create_due_tags", "create_day_tags"})
-"""Actions whose operators tell so by the asset of the table's tags."""
+"""Actions whose operators report that by the asset of the table's tags."""
 UNCHANGED: Final = frozenset({"noop", "dry_run", "stopped", "sound", "damaged"})
 """What the status of a result is where nothing has changed."""
 
@@ -58,7 +58,7 @@ class TableAddress:
     def of(cls, table: str, conn_id: str | None = None, warehouse: str | None = None) -> TableAddress:
         """The address of `database.table`; a warehouse wins over the connection, which then only has its credentials.
 
-        Raises: InvalidArgumentError for another form, or an address of a warehouse that holds credentials.
+        Raises: InvalidArgumentError for another form, or an address of a warehouse that contains credentials.
         """
         parts = table.split(".")
         if len(parts) != 2 or not all(parts) or any(sign in table for sign in "/\\$") or "{{" in table:
@@ -67,7 +67,7 @@ class TableAddress:
             )
         if warehouse is not None and "@" in urlsplit(warehouse).netloc:
             raise InvalidArgumentError(
-                f"the address of the warehouse of {table} holds credentials; put them into a connection"
+                f"the address of the warehouse of {table} contains credentials; put them into a connection"
             )
         return cls(warehouse or conn_id or DEFAULT_CONN_ID, table)
 
@@ -144,7 +144,7 @@ class PaimonTable(Asset, TableTasks):
         for name, given, own in (("paimon_conn_id", conn_id, self.conn_id), ("warehouse", warehouse, self.warehouse)):
             if given is not None and given != own:
                 raise InvalidArgumentError(
-                    f"{name}={given!r} and a paimon_table say two places for {self.table}; give one of them, "
+                    f"{name}={given!r} and a paimon_table give two locations of {self.table}; give one of them, "
                     "or another paimon_table"
                 )
 
@@ -213,7 +213,7 @@ def paimon_table(
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """The one spelling of an address. Raises: ValueError for what names no table, or holds credentials."""
+    """The one spelling of an address. Raises: ValueError if it names no table, or contains credentials."""
     shown = f"{uri.scheme}://{uri.netloc.rpartition('@')[2]}{uri.path}"
     if "@" in uri.netloc:
         raise ValueError(f"{shown} must not hold a user or a password; {_FORM}, and keep them in the connection")

@@ -5,7 +5,7 @@ is *cleared* after it had succeeded must do its work again: a user wants that. A
 the same task instance; so each attempt notes in the task's state store under which name it commits, and, once Airflow
 knows of its success, that it succeeded. The note does not expire; it is deleted with the DAG run.
 
-Where the note is missing on a later try, the work is done once: it is not known then what is wanted.
+If the note is missing on a later try, the work is done once: it is not known then whether it is a retry or a clear.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def begin_attempt(
 
 
 def note_success(context: Mapping[str, Any]) -> None:
-    """To be called when Airflow knows that the task succeeded."""
+    """To be called once Airflow has recorded that the task succeeded."""
     store = context.get("task_state_store")
     note = None if store is None else _note(store.get(NOTE))
     if store is not None and note is not None:
@@ -107,7 +107,7 @@ def _again(
             return fresh, None
         if tries > 1:
             logger.warning(
-                "The task's state store has no note of earlier attempts, so that it is not known whether this is a "
+                "The task's state store has no note of earlier attempts, so it is not known whether this is a "
                 "retry or was cleared: what they committed is not done again. To do it again, set force_rerun=True"
             )
         return None, None

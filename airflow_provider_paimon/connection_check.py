@@ -1,6 +1,6 @@
 """The test behind the button of Airflow's connection form: fast, and with a reason that a person can act on.
 
-1. A local directory must be there: it would be made by the first table, at a mistyped place too.
+1. A local directory must exist: the first table would create it, also at a mistyped path.
 2. A server that the options name, of S3 or of a REST catalog, must answer a bare request. Clients of stores try again
    for a minute where nothing answers.
 3. Then the warehouse is listed and its store examined, for which there are some seconds.
@@ -54,7 +54,7 @@ def examine_connection(hook: PaimonHook) -> tuple[bool, str]:
 
 
 def _missing_directory(hook: PaimonHook) -> str | None:
-    """What is wrong with a warehouse on the local disk; None for others, and for one that is there."""
+    """What is wrong with a warehouse on the local disk; None for others, and for one that exists."""
     address = hook.warehouse
     if hook.catalog_options.get("metastore") == "rest" or ("://" in address and not address.startswith("file:")):
         return None
@@ -62,12 +62,12 @@ def _missing_directory(hook: PaimonHook) -> str | None:
     path = path.removeprefix("//") if path.startswith("//") else path
     where = f"the directory {path} on {socket.gethostname()}"
     if not os.path.isabs(path):
-        return f"{where}: give a path that begins with /, as each process has a working directory of its own"
+        return f"{where}: give a path that begins with /, as each process has its own working directory"
     if os.path.isdir(path):
         return None
     if os.path.exists(path):
         return f"{where} is a file"
-    return f"{where} does not exist: correct the address, or make it (mkdir -p) for a new warehouse"
+    return f"{where} does not exist: correct the address, or create it (mkdir -p) for a new warehouse"
 
 
 def _servers(hook: PaimonHook) -> list[tuple[str, str]]:
@@ -99,13 +99,13 @@ def _by_proxy(address: str) -> bool:
 
 
 def _no_answer(address: str) -> str | None:
-    """Why a server gives no answer to a bare request that holds no secret; None if it gives one, whatever that says."""
+    """Why a server does not answer a plain request without secrets; None if it does, whatever the answer is."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return "give an address that begins with http:// or https://"
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
-        # Only whether it answers: the client that sends secrets looks at the certificate, by its own options.
+        # Only whether it answers: the client that sends secrets checks the certificate, by its own options.
         unchecked = ssl._create_unverified_context()  # noqa: S323, SLF001 - there is no public name
         connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=PROBE_S, context=unchecked)
     else:
@@ -114,7 +114,7 @@ def _no_answer(address: str) -> str | None:
         connection.request("HEAD", "/")
         connection.getresponse()
     except http.client.HTTPException as error:
-        return f"it is no HTTP server ({error})"
+        return f"it is not an HTTP server ({error})"
     except OSError as error:
         return str(error)
     finally:
@@ -146,7 +146,7 @@ def _plain(message: str) -> str:
 
 
 def _in_time(act: Callable[[], Any], seconds: float) -> Any:
-    """What `act` gives. Raises: TimeoutError if it takes longer: it continues in a thread that nobody waits for."""
+    """What `act` gives. Raises: TimeoutError if it takes longer: it continues in a thread without a waiter."""
     outcome: list[Any] = []
     errors: list[BaseException] = []
 

@@ -31,7 +31,7 @@ def leave_to_itself(
 ) -> engine.JobRecord:
     """Starts a job, or finds that of an earlier attempt that still runs; gives its record, in the folder `root`.
 
-    Raises: AirflowFailException if there is no place for it; AirflowException if the store fails.
+    Raises: AirflowFailException if there is no location for it; AirflowException if the store fails.
     """
     if root is None:
         raise AirflowFailException("deferrable=True needs result_uri, a folder in a store that all workers reach")
@@ -46,7 +46,7 @@ def leave_to_itself(
         launcher.detach(job, secrets, record)
     except PaimonError as error:
         raise AirflowException(f"The job could not be started: {error}") from error
-    logger.info("Started %s; how it goes is written to %s", engine.name_of(job.action), record.folder)
+    logger.info("Started %s; its progress is written to %s", engine.name_of(job.action), record.folder)
     return record
 
 
@@ -61,7 +61,7 @@ def taken_over(event: Mapping[str, Any], store_options: Mapping[str, str]) -> en
     try:
         outcome = record.outcome()
         if outcome is None:
-            raise AirflowException(f"The record {record.folder} of the job is gone; a retry finds what was committed")
+            raise AirflowException(f"The record {record.folder} of the job is lost; a retry finds what was committed")
         output = forget(record)
     except PaimonError as error:
         raise AirflowException(f"The outcome of the job cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""Environment variables for a while: how secrets come to a job in this process."""
+"""Temporary environment variables: how secrets are passed to a job in this process."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def job_folder() -> Iterator[Path]:
 
 
 def kept_folder() -> Path:
-    """A folder for a process that continues when the task ends: that one must hold the lock, and remove the folder.
+    """A folder for a process that continues when the task ends: that one must keep the lock, and remove the folder.
 
     It has a minute to take the lock.
     """
@@ -59,7 +59,7 @@ def _remove_left() -> None:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether a task holds the folder's lock."""
+    """Whether a task has the folder's lock."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:

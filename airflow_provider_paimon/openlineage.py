@@ -1,7 +1,7 @@
-"""What operators tell OpenLineage: which table they read and wrote, its columns, how much, and which version came out.
+"""Facts for OpenLineage: the tables that operators read and wrote, columns, amounts, and the version that resulted.
 
 A table is the dataset `shop.orders` of the namespace `paimon://lake`, as its asset is; a symlink names its directory,
-by which Spark and others know it. Nothing of OpenLineage is imported before its provider asks.
+which Spark and others use. Nothing of OpenLineage is imported before its provider asks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _REWRITES: Final = frozenset(
     {"compact", "cluster", "rescale", "rewrite_file_index", "compact_manifests", "delete_rows"}
 )
-"""Actions that read what the table holds, and write it in another form."""
+"""Actions that read the table's rows, and write them in another form."""
 _ONLY_READS: Final = frozenset({"verify"})
 _LIFE_CYCLE: Final[Mapping[str, str]] = {"alter_table": "ALTER", "purge_files": "TRUNCATE"}
 
@@ -43,7 +43,7 @@ def lineage(
     """The `OperatorLineage` of a task; with a `result` when it has ended, which may have changed nothing.
 
     `source_table` is another table that was read, with its warehouse. Looks at the schemas of the tables; where that
-    fails, as for a table that is not there yet, only names are told.
+    fails, as for a table that does not exist yet, only names are reported.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
 

@@ -2,7 +2,7 @@
 
 Work on metadata runs in the task's own process. Work on rows is planned first, from metadata alone: what reads fewer
 bytes than a limit stays in the task's process, too, since a Spark takes longer to start than such work takes; the rest
-goes to Spark. A connection to a Spark takes all work on rows.
+runs on Spark. With a connection to a Spark all work on rows runs there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Wanted:
 def wanted_resources(operator: Mapping[str, Any], extra: Mapping[str, Any]) -> Wanted:
     """What a job may take: each option as the operator says, else the connection's extra, else the configuration.
 
-    Raises: InvalidArgumentError naming the option, its value and who says it.
+    Raises: InvalidArgumentError naming the option, its value and its source.
     """
     found: dict[str, Any] = {}
     by_operator = set()
@@ -176,18 +176,18 @@ def _verb(job: engine.Job) -> str:
 
 
 def _named(where: str, spark_conn_id: str | None) -> str:
-    names = {"in_process": "in this process", "subprocess": "on an embedded Spark, in a process of its own"}
+    names = {"in_process": "in this process", "subprocess": "on an embedded Spark, in a separate process"}
     return names.get(where, f"on the Spark of the connection {spark_conn_id}")
 
 
 def _without_spark(wanted: Wanted) -> str:
-    """What is to be said of options for Spark where there is none: they were asked for and have no effect."""
+    """A warning for options of Spark where there is none: they were given and have no effect."""
     idle = sorted(wanted.by_operator & {"spark_conf"})
     return f" (without Spark, {' and '.join(idle)} has no effect)" if idle else ""
 
 
 def _check_effect(job: engine.Job, wanted: Wanted, where: str, what: str, *, limit_matters: bool) -> None:
-    """Raises InvalidArgumentError for what the operator says and what has no effect in that place."""
+    """Raises InvalidArgumentError for options of the operator that have no effect with that launcher."""
     idle = {}
     if not limit_matters:
         idle["in_process_limit"] = "the limit chooses for launcher='auto' only"

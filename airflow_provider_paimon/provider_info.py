@@ -61,7 +61,7 @@ def _transfer(source: str, target: str, module: str) -> dict[str, str]:
 
 
 def _config() -> dict[str, Any]:
-    """The section of the configuration; what operators and connections say goes before it."""
+    """The section of the configuration; operators and connections take precedence over it."""
     options = {
         "in_process_limit": _option(
             "Work on rows that reads fewer bytes of files than this runs in the task's own process, without Spark. "
@@ -84,7 +84,7 @@ def _config() -> dict[str, Any]:
             example='{"spark.sql.shuffle.partitions": "8"}',
         ),
         "table_url": _option(
-            "Where the link of a task to its table leads: an address with places for {{conn_id}}, {{warehouse}}, "
+            "Where the link of a task to its table leads: an address with placeholders for {{conn_id}}, {{warehouse}}, "
             "{{database}}, {{table}}, {{path}} and {{snapshot_id}}. The table's directory where this is empty.",
             example="https://catalog.example.com/{{conn_id}}/{{database}}/{{table}}",
         ),
@@ -124,7 +124,7 @@ def _connection_type() -> dict[str, Any]:
         "conn-fields": {
             "endpoint": {
                 "label": "S3 endpoint",
-                "description": "Address of an S3 server other than Amazon's.",
+                "description": "Address of an S3 server that is not Amazon's.",
                 "schema": {"type": ["string", "null"]},
             },
             "region": {

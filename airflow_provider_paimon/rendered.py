@@ -52,7 +52,7 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
         try:
             found = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise InvalidArgumentError(f"{name} is no YAML: {' '.join(str(error).split())}") from error
+            raise InvalidArgumentError(f"{name} is not valid YAML: {' '.join(str(error).split())}") from error
     if found is None:
         return None
     if kind is dict and isinstance(found, Mapping):
@@ -64,7 +64,7 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
 
 
 def list_in(value: Any) -> Any:
-    """The list in the text of YAML or JSON that a template file leaves; all else as it is, for the engine to judge."""
+    """The list in the text of YAML or JSON that a template file leaves; all else unchanged, for the engine to check."""
     if not isinstance(value, str):
         return value
     import yaml

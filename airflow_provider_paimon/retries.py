@@ -26,7 +26,7 @@ class PaimonRetryPolicy(ExceptionRetryPolicy):
     """Decides by the error of the engine, also where Airflow's exception only has it as its cause."""
 
     def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
-        """What the first rule says that fits the exception, or the nearest of its causes that one fits."""
+        """The result of the first rule that matches the exception, or else the nearest of its causes."""
         for error in _with_causes(exception):
             found = super().evaluate(error, try_number, max_tries, context)
             if found.action is not RetryAction.DEFAULT:
@@ -61,7 +61,7 @@ PAIMON_RETRY_POLICY: Final = PaimonRetryPolicy(
             OutcomeUnknownError,
             RetryAction.RETRY,
             timedelta(minutes=1),
-            reason="the store's answer was lost; the next try finds out whether the commit is there",
+            reason="the store's answer was lost; the next try finds out whether the commit exists",
         ),
         RetryRule(StorageError, RetryAction.RETRY, timedelta(minutes=2), reason="the store failed"),
         RetryRule(SparkError, RetryAction.RETRY, reason="Spark failed; nothing was committed"),

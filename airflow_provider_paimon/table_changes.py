@@ -1,13 +1,13 @@
-"""What has changed on a table since it was last looked at: new snapshots and tags, and how its history broke.
+"""What has changed on a table since it was last read: new snapshots and tags, and breaks in its history.
 
-A `Position` says up to where somebody has seen a table, as plain JSON. `changes` compares it with the table and
+A `Position` says up to where a table was seen, as plain JSON. `changes` compares it with the table and
 gives an event and the next position. Snapshots are recognised by who committed them, not by their number alone: after a
 rollback, numbers are used again. Where the history broke, the event names it as `reset`:
 
-- `rollback`: snapshots that were seen are gone; the range begins after the last common one.
+- `rollback`: snapshots that were seen were deleted; the range begins after the last common one.
 - `expired`: snapshots expired before they were seen; `missed` are their ids.
-- `replaced`: no snapshot that was seen is there: the table was made again, or rolled back further than is remembered.
-  The event has no range then; read the table as a whole.
+- `replaced`: no snapshot that was seen exists: the table was created again, or rolled back further than is recorded.
+  The event has no range then; read the complete table.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Position:
 
 
 def position_now(table: engine.Table | None) -> Position:
-    """Everything that is there counts as seen; nothing where there is no table."""
+    """Everything that exists counts as seen; nothing if there is no table."""
     if table is None:
         return Position()
     newest = table.latest_snapshot_id()

@@ -1,8 +1,8 @@
 """The short way: `orders.write(…) >> orders.compact() >> orders.tag_day() >> orders.expire(keep=10)`.
 
 Each method makes the plain operator of the same work on its table, and nothing else. Its task is called by what it does
-and the table, such as `compact_orders`, unless `task_id=` says otherwise. What a method does not name goes to the
-operator as it is: `retries`, `pool`, `spark_conn_id`, `idempotency_key` and so on.
+and the table, such as `compact_orders`, unless `task_id=` says otherwise. Other arguments are passed to the
+operator unchanged: `retries`, `pool`, `spark_conn_id`, `idempotency_key` and so on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TableTasks(ABC):
     def arguments(self) -> dict[str, Any]:
         """What finds the table."""
 
-    # Operators are imported by who uses them: they import this module themselves.
+    # Operators are imported when used: they import this module themselves.
 
     def write(
         self,
@@ -57,7 +57,7 @@ class TableTasks(ABC):
         return PaimonWriteOperator(**self._arguments("write", task_id), **given, **more)
 
     def delete(self, where: str, *, task_id: str | None = None, **more: Any) -> PaimonDeleteRowsOperator:
-        """Deletes the rows of which a condition holds: `PaimonDeleteRowsOperator`."""
+        """Deletes the rows for which a condition is true: `PaimonDeleteRowsOperator`."""
         from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
 
         return PaimonDeleteRowsOperator(**self._arguments("delete", task_id), where=where, **more)
@@ -159,7 +159,7 @@ class TableTasks(ABC):
         return PaimonRollbackOperator(**self._arguments("rollback", task_id), **given, **more)
 
     def verify(self, *, depth: str = "files", task_id: str | None = None, **more: Any) -> PaimonVerifyOperator:
-        """Checks that the table is whole: `PaimonVerifyOperator`."""
+        """Checks that the table is valid: `PaimonVerifyOperator`."""
         from airflow_provider_paimon.operators.clean_up import PaimonVerifyOperator
 
         return PaimonVerifyOperator(**self._arguments("verify", task_id), depth=depth, **more)
@@ -194,7 +194,7 @@ class TableTasks(ABC):
 def for_tables(tables: Sequence[PaimonTable], operator: type[Any], **arguments: Any) -> Any:
     """One mapped task per table: `for_tables([orders, users], PaimonCompactOperator, task_id="compact", full=True)`.
 
-    Airflow's UI shows the tables' names, and each task tells by the asset of its own table of what it has changed.
+    Airflow's UI shows the tables' names, and each task reports by the asset of its table what it has changed.
     """
     from airflow_provider_paimon.asset_events import outlets_of
 

@@ -5,12 +5,12 @@ before: the run of the 21st at 02:00 has the key of the 20th. Airflow's `CronPar
 too, but takes one day twice and leaves out another where the clocks skip the time of the run.
 
 1. Where the clocks skip the time, the run starts as much later; where they show it twice, it starts at the first.
-2. A key means the whole day in the time zone, of 23, 24 or 25 hours.
+2. A key means the complete day in the time zone, of 23, 24 or 25 hours.
 3. A backfill from one day to another has one run for each of these days, both included.
 4. A manual run takes the partition key it is given; without one, but with a logical date, it belongs to the day that
    had ended by then.
 
-The plugin of this provider makes the class known to the scheduler, so the provider is installed there too.
+The plugin of this provider registers the class with the scheduler, so the provider is installed there too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class DailyTimetable(CronPartitionTimetable):
                 yield day
             day += step
 
-    # ── what the scheduler asks ─────────────────────────────────────────────────────────────────
+    # ── interface for the scheduler ─────────────────────────────────────────────────────────────────
 
     def _get_next(self, current: datetime) -> pendulum.DateTime:
         first = self._local(current) - 2 * _DAY

@@ -250,11 +250,7 @@ class LocalExecutor:
     def _outcomes(
         self, calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None
     ) -> list[Done[Any] | Failed]:
-        """Outcomes of the calls in their order; with one thread they run in the caller's.
-
-        After an interrupt no further call begins, running ones are interrupted, and the KeyboardInterrupt carries the
-        values of those that had ended (`Returned`), so that a caller can delete what they wrote.
-        """
+        """Outcomes in order. After an interrupt running calls end first: no file may appear after the clean-up."""
         if min(len(calls), self._parallelism) <= 1:
             return _one_by_one(calls, on_done)
         threads = _Interruptible()
@@ -272,7 +268,6 @@ class LocalExecutor:
             interrupt.args = (_returned(future.result() for future in ended),)
             raise
         finally:
-            # After an interrupt, running tasks end first: files must not appear after the caller has cleaned up.
             pool.shutdown(wait=True, cancel_futures=True)
 
 

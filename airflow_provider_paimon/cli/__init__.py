@@ -1,1 +1,1 @@
-"""`airflow paimon`: what administrators ask and set up."""
+"""`airflow paimon`: checks and setup for administrators."""

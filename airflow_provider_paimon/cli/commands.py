@@ -46,7 +46,7 @@ def _command(function: Callable[[Any], int]) -> Callable[[Any], None]:
 
 @_command
 def doctor(args: Any) -> int:
-    """Shows what was looked at and how to correct what is wrong."""
+    """Shows what was checked and how to correct what is wrong."""
     findings = examine(args.conn_id, args.warehouse)
     if args.output == "table":
         said = [(item.what, "ok" if item.is_ok else "wrong", item.found, item.remedy) for item in findings]
@@ -122,13 +122,13 @@ def _day(name: str, text: str | None) -> date | None:
         return today if text == "today" else today - _DAY
     day = day_of_tag(text)
     if day is None:
-        raise InvalidArgumentError(f"--{name} {text!r} is no day; write it as 2026-11-01")
+        raise InvalidArgumentError(f"--{name} {text!r} is not a day; write it as 2026-11-01")
     return day
 
 
 @_command
 def init(args: Any) -> int:
-    """Makes what is missing, and leaves what is there as it is."""
+    """Creates what is missing, and does not change what exists."""
     from airflow.models.connection import Connection
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session
@@ -138,7 +138,7 @@ def init(args: Any) -> int:
     conn_id = args.conn_id or PaimonHook.default_conn_name
     if args.warehouse and "@" in urlsplit(args.warehouse).netloc:
         raise InvalidArgumentError(
-            "the warehouse's address holds credentials; set login and password of the connection"
+            "the warehouse's address contains credentials; set login and password of the connection"
         )
     rows = []
     with create_session() as session:
@@ -147,12 +147,12 @@ def init(args: Any) -> int:
             session.add(
                 Pool(pool=args.pool, slots=args.slots, description="Work on Paimon tables", include_deferred=False)
             )
-        rows.append({"what": f"pool {args.pool}", "state": "is there" if is_there else f"made, {args.slots} slots"})
+        rows.append({"what": f"pool {args.pool}", "state": "exists" if is_there else f"created, {args.slots} slots"})
         is_there = session.query(Connection).filter_by(conn_id=conn_id).first() is not None
-        state = "is there"
+        state = "exists"
         if not is_there and args.warehouse:
             session.add(Connection(conn_id=conn_id, conn_type=PaimonHook.conn_type, host=args.warehouse))
-            state = f"made, {args.warehouse}"
+            state = f"created, {args.warehouse}"
         elif not is_there:
             state = "not made: give --warehouse"
         rows.append({"what": f"connection {conn_id}", "state": state})
@@ -166,6 +166,6 @@ def _show(rows: Sequence[Mapping[str, Any]], output: str) -> None:
         print(json.dumps([dict(row) for row in rows]))  # noqa: T201 - Airflow's console makes texts of numbers
         return
     if output == "table":
-        # Rich would take what stands in brackets for its own.
+        # Rich would interpret text in brackets as its markup.
         rows = [{name: "" if value is None else escape(str(value)) for name, value in row.items()} for row in rows]
     AirflowConsole().print_as(data=[dict(row) for row in rows], output=output)

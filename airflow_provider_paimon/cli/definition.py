@@ -28,7 +28,7 @@ def get_cli_commands() -> list[CLICommand]:
     return [
         GroupCommand(
             name="paimon",
-            help="Look at Paimon tables, and check that all is there that they need",
+            help="Show Paimon tables, and check that all requirements are installed",
             subcommands=(
                 ActionCommand(
                     name="doctor",
@@ -50,7 +50,7 @@ def get_cli_commands() -> list[CLICommand]:
                 ),
                 ActionCommand(
                     name="init",
-                    help="Make a pool, and a connection to a warehouse, unless they are there",
+                    help="Create a pool, and a connection to a warehouse, unless they exist",
                     func=lazy_load_command(f"{_COMMANDS}.init"),
                     args=(_CONN_ID, _WAREHOUSE, _POOL, _SLOTS, ARG_OUTPUT, ARG_VERBOSE),
                 ),

@@ -121,7 +121,7 @@ def _settings() -> Iterator[engine.Finding]:
         "state_store.clear_on_success",
         is_ok=True,
         found="True: a later try without a note counts as a clear" if forgets else "False",
-        remedy="set it to False, so that retries are told from clears by their notes" if forgets else None,
+        remedy="set it to False, so that retries are distinguished from clears by their notes" if forgets else None,
     )
     yield _state_store()
 

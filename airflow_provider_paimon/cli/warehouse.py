@@ -11,12 +11,12 @@ from airflow_provider_paimon.hooks.paimon import PaimonHook
 def hook_of(conn_id: str | None, warehouse: str | None) -> PaimonHook:
     """The warehouse of a connection, as secrets backends, the environment and Airflow's database know it.
 
-    Raises: AirflowNotFoundException for a connection that none of them knows, and that is not just the default one.
+    Raises: AirflowNotFoundException for a connection that none of them has, unless it is the default one.
     """
     hook = PaimonHook(conn_id, warehouse)
     if conn_id is None and warehouse is not None:
         return hook
-    # Hooks ask the task's supervisor, which a command does not have.
+    # Hooks get connections from the task's supervisor, which a command does not have.
     try:
         hook.use_connection(Connection.get_connection_from_secrets(conn_id or hook.default_conn_name))
     except AirflowNotFoundException:

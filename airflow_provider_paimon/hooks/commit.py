@@ -1,4 +1,4 @@
-"""The hook for those who write rows in many tasks, and want them to appear at once: prepare, commit, abort."""
+"""The hook for writing rows in many tasks so that they appear at once: prepare, commit, abort."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Prepared: TypeAlias = Mapping[str, Any]
 
 _VERSION: Final = 1
 INLINE_BYTES_MAX: Final = 32_768
-"""Larger messages go into a file of the table: XCom lives in Airflow's database."""
+"""Larger messages are stored in a file of the table: XCom is stored in Airflow's database."""
 
 
 class PaimonCommitHook(PaimonHook):
@@ -27,7 +27,7 @@ class PaimonCommitHook(PaimonHook):
         commit(prepared)                           # one task: hook.commit(prepared)
         abort(prepared)                            # trigger_rule="one_failed": hook.abort(prepared)
 
-    A task that is killed while it prepares leaves files of which nobody knows, and messages that nobody commits or
+    A task that is killed while it prepares leaves files that are not recorded, and messages that are never committed or
     aborts leave theirs: `PaimonRemoveOrphanFilesOperator` deletes both once they are older than a day. So commit within
     a day.
     """
@@ -89,7 +89,7 @@ class PaimonCommitHook(PaimonHook):
         try:
             messages = _messages(table, parts)
         except NotFoundError:
-            # A kept file goes once its messages are committed.
+            # A kept file is deleted once its messages are committed.
             done = table.commit([], commit_user=commit_user)
             if done.status != "already_done":
                 raise
@@ -133,7 +133,7 @@ class PaimonCommitHook(PaimonHook):
 
 
 def _parts(prepared: Prepared | Iterable[Prepared]) -> list[Prepared]:
-    """What `prepare` gave, of one task or of many; those that gave nothing, such as skipped ones, are left out.
+    """The results of `prepare`, of one task or of many; tasks without one, such as skipped ones, are left out.
 
     Raises: InvalidArgumentError.
     """
@@ -148,7 +148,7 @@ def _table_of(parts: Sequence[Prepared]) -> str:
     """Raises InvalidArgumentError unless all are of one table."""
     names = sorted({part["table"] for part in parts})
     if len(names) > 1:
-        raise InvalidArgumentError(f"rows were prepared for {' and '.join(names)}; commit each table on its own")
+        raise InvalidArgumentError(f"rows were prepared for {' and '.join(names)}; commit each table separately")
     name: str = names[0]
     return name
 

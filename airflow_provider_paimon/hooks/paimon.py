@@ -71,7 +71,7 @@ class PaimonHook(BaseHook):
             return None
 
     def use_connection(self, connection: Any | None) -> None:
-        """Takes this connection, where the caller has its own way to it, as commands have that read the database."""
+        """Uses this connection; for callers that have it already, such as commands that read the database."""
         self.__dict__["_connection"] = connection
 
     async def load_connection(self) -> None:
@@ -198,7 +198,7 @@ class PaimonHook(BaseHook):
         return re.sub(r"[^A-Z0-9]+", "_", name.upper())
 
     def has_given_secrets(self) -> bool:
-        """Whether the options given in addition to the connection hold a secret."""
+        """Whether the options given in addition to the connection contain a secret."""
         return any(self._is_secret(name, value) for name, value in self._given_options.items())
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +267,7 @@ class PaimonHook(BaseHook):
     def look(self, table: str, wait: engine.Wait) -> dict[str, Any] | None:
         """What a wait of `read_wait` waits for, or None: it is not there yet, or the table is not.
 
-        Raises: InvalidArgumentError, UnsupportedError for what can never be there.
+        Raises: InvalidArgumentError, UnsupportedError for conditions that can never be met.
         """
         try:
             found = self.table(table)
@@ -277,7 +277,7 @@ class PaimonHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the warehouse can be listed, and its store decides commits; for Airflow's connection form."""
-        # Only who presses that button needs it.
+        # Only needed if that button is pressed.
         from airflow_provider_paimon.connection_check import examine_connection
 
         return examine_connection(self)

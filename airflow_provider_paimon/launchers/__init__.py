@@ -1,7 +1,7 @@
 """Where a job runs: launchers run a job and return its result.
 
     in_process      threads of the task's own process; no Spark, no Java: for work on metadata, and on few rows
-    subprocess      a process of its own with an embedded Spark: for writes and compactions of more
+    subprocess      a separate process with an embedded Spark: for larger writes and compactions
     spark_submit    a Spark cluster (standalone, YARN, Kubernetes), by `spark-submit`
     spark_connect   the same process, whose tasks run on a Spark Connect server
 

@@ -1,4 +1,4 @@
-"""What launchers have in common: what they promise, how they tell how far a job is, and how it failed."""
+"""What launchers have in common: their contract, and how they report progress and failures of a job."""
 
 from __future__ import annotations
 

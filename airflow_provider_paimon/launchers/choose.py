@@ -23,7 +23,7 @@ def choose_launcher(
     spark_conn_id: str | None = None,
     submit: SubmitSettings | None = None,
 ) -> Launcher:
-    """The launcher for the place that a job got, with the resources that it may take there.
+    """The launcher for the placement of a job, with the resources that it may use there.
 
     Raises: AirflowFailException for a connection that is missing or of another type.
     """
@@ -44,7 +44,7 @@ def choose_launcher(
 
 
 def _connection(conn_id: str | None, where: str) -> Any:
-    """The connection of a cluster, of the type that `where` asks for; of any type that there is for `cluster`.
+    """The connection of a cluster, of the type that `where` requires; of any supported type for `cluster`.
 
     Raises: AirflowFailException.
     """

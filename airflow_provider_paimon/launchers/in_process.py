@@ -24,8 +24,8 @@ class InProcess:
     """Runs jobs in threads of this process, of which there are `local_cores`; by default as many as cores.
 
     A job that is stopped ends as by Ctrl-C: its tasks at their next step in Python, and what they have written and
-    nobody has committed is deleted. Airflow waits five seconds for that before it kills the process; whatever has been
-    done by then, the table is as it was before, or has the whole commit.
+    was not committed is deleted. Airflow waits five seconds for that before it kills the process; whatever has been
+    done by then, the table is unchanged, or has the complete commit.
     """
 
     local_cores: int | None = None

@@ -1,4 +1,4 @@
-"""Jobs in a process of their own, with a Spark session there."""
+"""Jobs in a separate process, with a Spark session there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Subprocess:
        by SIGKILL, that ends, and it stops itself and its JVM.
     2. It inherits no open file of ours: Airflow waits until every process has closed the task's output, so a
        process that inherited it would hide the death of the task.
-    3. It deletes what it has not committed when it is asked to stop, for which `kill` gives it some time.
+    3. When it is requested to stop it deletes what it has not committed, for which `kill` gives it some time.
     """
 
     spark: str
@@ -79,7 +79,7 @@ class Subprocess:
     def detach(self, job: engine.Job, secrets: Mapping[str, str], record: engine.JobRecord) -> None:
         """Starts the job in a process that continues when the task ends.
 
-        Raises: AirflowFailException if there is no such Python.
+        Raises: AirflowFailException if that Python does not exist.
         """
         text, folder = engine.as_argument(job.to_json()), kept_folder()
         command, own = self._command(text, record)
@@ -95,12 +95,12 @@ class Subprocess:
         # An error is one line only if the terminal, as rich sees it, is wide enough.
         own = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100000"}
         if self.spark_conf:
-            # Settings may hold secrets, and all users can see arguments.
+            # Settings may contain secrets, and all users can see arguments.
             own[_SPARK_CONF] = json.dumps(dict(self.spark_conf))
         return command, own
 
     def _engine_path(self, folder: Path) -> dict[str, str]:
-        """Lets another interpreter, which may have its own engine or none, import this one."""
+        """Lets another interpreter, with or without its own engine, import this one."""
         if self.python in (None, sys.executable):
             return {}
         paths = [str(engine.engine_archive(folder)), os.environ.get("PYTHONPATH", "")]
@@ -123,7 +123,7 @@ class Subprocess:
         return self._process
 
     def kill(self) -> None:
-        """Ends the process and its group: asks first, waits, then kills."""
+        """Ends the process and its group: first a request, then a wait, then a kill."""
         process = self._process
         if process is None:
             return
@@ -143,7 +143,7 @@ class Subprocess:
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Whether the process has ended, without reaping it.
 
-    `Popen.poll` takes a lock that the interrupted code may hold; and as long as a process is not reaped, no other
+    `Popen.poll` takes a lock that the interrupted code may have; and as long as a process is not reaped, no other
     process can get its group's number.
     """
     if process.returncode is not None:
@@ -180,7 +180,7 @@ def _follow(process: subprocess.Popen[bytes], watch: Watch) -> list[str]:
 
 
 def _log_line(line: str, tail: list[str]) -> None:
-    """Logs one line and keeps it among the last; but for what says nothing to anybody."""
+    """Logs one line and keeps it among the last, unless it is useless for users."""
     if line and line not in _NOISE:
         logger.info("%s", line)
         tail.append(line)
@@ -219,12 +219,12 @@ def start_detached(
 ) -> None:
     """Starts a command and a process that waits for it, which both continue when the task ends.
 
-    `job` is an argument that holds the job; `folder` has files of the command, and goes when it has ended.
-    Raises: AirflowFailException if there is no such Python.
+    `job` is an argument with the job; `folder` has files of the command, and is deleted when it has ended.
+    Raises: AirflowFailException if that Python does not exist.
     """
     starter = [python, "-m", engine.STARTER, "--job", job, "--record", record.folder]
     starter += ["--folder", str(folder)] if folder is not None else []
-    # Nothing of ours stays open in it: Airflow waits for everybody who holds a task's output.
+    # Nothing of ours stays open in it: Airflow waits for all processes that have a task's output open.
     nothing = subprocess.DEVNULL
     try:
         subprocess.Popen(  # noqa: S603 - an interpreter that the DAG names, and our module

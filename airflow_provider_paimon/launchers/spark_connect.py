@@ -17,7 +17,7 @@ _TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105
 def connect_launcher(connection: Any, spark_conf: Mapping[str, str]) -> Subprocess:
     """A launcher for the server that a connection of type `spark_connect` names, with settings of the session.
 
-    Its token goes by environment, because all users of a machine can see the arguments of processes.
+    Its token is passed by the environment, because all users of a machine can see the arguments of processes.
     Raises: AirflowFailException for a connection that names no server.
     """
     # It loads requests and more, which only a task on a cluster needs.

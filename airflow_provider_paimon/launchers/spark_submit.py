@@ -1,7 +1,7 @@
 """Jobs that are submitted to a Spark cluster (standalone, YARN, Kubernetes) by the Spark provider's own hook.
 
-In client mode the driver runs beside the task, and ends with it however it ends: it watches a lock that the task holds.
-In cluster mode it runs on the cluster; its record lies in a store that both reach, by which a next attempt finds
+In client mode the driver runs on the task's machine, and ends with the task in any case: it watches a lock of the task.
+In cluster mode it runs on the cluster; its record is in a store that both reach, by which a next attempt finds
 it again. Results, progress and errors come by the record, never from a log.
 """
 
@@ -118,7 +118,7 @@ class SparkSubmit:
         watch = Watch(record)
         with _telling(watch):
             try:
-                # In a session of its own, so that signals for the task do not reach it before it is asked to stop.
+                # In a separate session, so that signals for the task do not reach it before it is requested to stop.
                 environment = self._environment(secrets)
                 hook.submit(str(program), env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
             except (AirflowException, RuntimeError, OSError) as error:
@@ -163,7 +163,7 @@ class SparkSubmit:
             hook.on_kill()
 
     def _new_record(self, job: engine.Job) -> engine.JobRecord:
-        assert self.settings.result_uri is not None, "cluster mode comes with a place for results"
+        assert self.settings.result_uri is not None, "cluster mode comes with a folder for results"
         return new_record(self.settings.result_uri, job.commit_user, self.settings.store_options)
 
     # ── what the hook is given ──────────────────────────────────────────────────────────────────
@@ -217,7 +217,7 @@ class SparkSubmit:
     def _workers_python(self) -> str | None:
         """The Python of the workers: that of a packed environment, else the one that runs the engine here.
 
-        None leaves it to the cluster, whose driver is there, too.
+        None leaves it to the cluster, where the driver runs, too.
         """
         for archive in (self.settings.archives or "").split(","):
             name = archive.rpartition("#")[2] if "#" in archive else ""
@@ -231,13 +231,13 @@ class SparkSubmit:
         """Of the process that submits, which is the driver's in client mode."""
         own = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
         python = self.settings.python or sys.executable
-        # Where no Spark is installed otherwise, `spark-submit` of the package beside this interpreter is found.
+        # Where no Spark is installed otherwise, `spark-submit` of this interpreter's package is found.
         path = os.pathsep.join([own.get("PATH", os.defpath), os.path.dirname(sys.executable)])
         own |= {"PATH": path, "PYTHONUNBUFFERED": "1", "PYSPARK_DRIVER_PYTHON": python}
         return own if self.is_cluster_mode else {**own, **secrets}
 
     def _properties(self, secrets: Mapping[str, str], directory: Path) -> Path:
-        """A file of settings that only we can read: they may hold secrets, and other users can see arguments.
+        """A file of settings that only we can read: they may contain secrets, and other users can see arguments.
 
         Spark reads it instead of its `spark-defaults.conf`, whose content therefore comes first.
         """
@@ -255,14 +255,14 @@ class SparkSubmit:
 
 
 def new_record(root: str, commit_user: str, options: Mapping[str, str]) -> engine.JobRecord:
-    """A fresh record, beside those of earlier attempts at the same work."""
+    """A new record, in the folder of those of earlier attempts at the same work."""
     return engine.JobRecord.at(f"{root.rstrip('/')}/{commit_user}/{uuid.uuid4()}", options)
 
 
 def _target(hook: SparkSubmitHook, conn_id: str) -> tuple[str, bool]:
     """The master that the hook will use, and whether drivers run on the cluster.
 
-    Raises: AirflowFailException: the hook itself takes `yarn` for what it does not understand.
+    Raises: AirflowFailException: the hook itself uses `yarn` for a master that it cannot parse.
     """
     resolved = hook._connection  # noqa: SLF001 - what it makes of host, port and type
     master, mode = str(resolved["master"]), resolved["deploy_mode"] or "client"
@@ -316,11 +316,11 @@ def _ended(record: engine.JobRecord, wait: Any) -> engine.JobResult:
 
 def _has_ended(record: engine.JobRecord, hook: SparkSubmitHook | None) -> bool:
     try:
-        process = None if hook is None else hook._submit_sp  # noqa: SLF001 - it tells nobody whether it runs
+        process = None if hook is None else hook._submit_sp  # noqa: SLF001 - it has no public state
         if process is not None:
             return process.poll() is not None
         return record.outcome() is not None
-    except Exception:  # noqa: BLE001 - what cannot be known is not waited for
+    except Exception:  # noqa: BLE001 - an unknown state is not waited for
         return False
 
 

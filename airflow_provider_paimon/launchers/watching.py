@@ -1,6 +1,6 @@
 """Following a job by its record: how far it is, how it ended, and whether it is still there.
 
-A process that is gone cannot say so. It counts as lost when its signs of life stop changing; times of different
+A process that has ended cannot report it. It counts as lost when its heartbeats stop changing; times of different
 machines are not compared. A job that was taken for lost and is not, commits once nevertheless: its next attempt
 commits under the same name.
 """
@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 
 
 class JobLostError(AirflowException):
-    """A job gives no sign of life any more."""
+    """The heartbeats of a job have stopped."""
 
 
 @dataclass
 class Watch:
-    """Follows one job. Safe to begin at any time, by any number of those who wait."""
+    """Follows one job. Safe to begin at any time, by any number of waiters."""
 
     record: engine.JobRecord
     lost_s: float = LOST_S
@@ -49,7 +49,7 @@ class Watch:
         self._changed_at = self.clock()
 
     def tell(self) -> None:
-        """Logs how far the job is, if that is news. A store that fails for a moment is no news."""
+        """Logs the progress of the job, if it has changed. A store that fails for a moment does not matter."""
         try:
             beat = self.record.beats()[0]
         except PaimonError as error:
@@ -63,7 +63,7 @@ class Watch:
     def outcome(self) -> engine.JobResult | engine.JobFailure | None:
         """How the job ended; None while it runs.
 
-        Raises: JobLostError if it gives no sign of life; PaimonError if the store fails.
+        Raises: JobLostError if its heartbeats have stopped; PaimonError if the store fails.
         """
         found = self.record.outcome()
         if found is not None:
@@ -74,7 +74,7 @@ class Watch:
         elif self.clock() - self._changed_at > self.lost_s:
             where = next((f" on {beat.host}, process {beat.pid}," for beat in signs if beat is not None), "")
             raise JobLostError(
-                f"The job{where} has given no sign of life for {self.lost_s:.0f} s: its machine or its driver is gone"
+                f"The job{where} has sent no heartbeat for {self.lost_s:.0f} s: its machine or its driver is lost"
             )
         return None
 
@@ -100,7 +100,7 @@ class Watch:
 def running_of(record: engine.JobRecord) -> engine.JobRecord | None:
     """An earlier record of the same work whose job runs still, or has its result; others are stopped and deleted.
 
-    Waits for a sign of life where it is not known. Raises: PaimonError.
+    Waits for a heartbeat if the state is not known. Raises: PaimonError.
     """
     for other in record.siblings():
         if other.folder == record.folder:

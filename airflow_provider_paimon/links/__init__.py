@@ -1,1 +1,1 @@
-"""Links from tasks to what they worked on."""
+"""Links from tasks to their tables."""

@@ -20,7 +20,7 @@ _PARTS: Final = ("conn_id", "warehouse", "database", "table", "path", "snapshot_
 class PaimonTableLink(BaseOperatorLink):
     """Leads to the table in a data catalog, or says where its directory is.
 
-    The option `[paimon] table_url` is the address of tables in your data catalog or file browser, with places for
+    The option `[paimon] table_url` is the address of tables in your data catalog or file browser, with placeholders for
     `{conn_id}`, `{warehouse}`, `{database}`, `{table}`, `{path}` and `{snapshot_id}`. Without it the link is the
     table's directory, such as `s3://lake/shop.db/orders`.
     """
@@ -28,9 +28,9 @@ class PaimonTableLink(BaseOperatorLink):
     name = "Paimon table"
 
     def get_link(self, operator: PaimonJobOperator, *, ti_key: Any) -> str:  # noqa: ARG002
-        """The address; asked for once the task has succeeded, and kept by Airflow.
+        """The address; requested once the task has succeeded, and stored by Airflow.
 
-        Raises: InvalidArgumentError if `table_url` has another place.
+        Raises: InvalidArgumentError if `table_url` has an unknown placeholder.
         """
         template = conf.get("paimon", "table_url", fallback="")
         hook, name = operator.hook(), operator.table
@@ -49,7 +49,7 @@ class PaimonTableLink(BaseOperatorLink):
         try:
             return str(template).format_map({part: quote(str(value or ""), safe="") for part, value in values.items()})
         except (KeyError, ValueError, IndexError) as error:
-            places = ", ".join(f"{{{part}}}" for part in _PARTS)
+            placeholders = ", ".join(f"{{{part}}}" for part in _PARTS)
             raise InvalidArgumentError(
-                f"[paimon] table_url = {template!r} cannot be filled in ({error}); it may have {places}"
+                f"[paimon] table_url = {template!r} cannot be filled in ({error}); it may have {placeholders}"
             ) from error

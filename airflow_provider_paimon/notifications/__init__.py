@@ -1,1 +1,1 @@
-"""Notifiers: who is told of what tasks did."""
+"""Notifiers: reports of what tasks did."""

@@ -42,7 +42,7 @@ class PaimonMaintenanceNotifier(BaseNotifier):
         """Makes the text and sends it."""
         lines = [summary_line(item) for item in self.results(context)]
         if not lines:
-            self.log.info("No task of this run did anything to a table that is worth telling")
+            self.log.info("No task of this run changed a table")
             return
         text = "\n".join([self.title, *lines])
         if self.send is None:

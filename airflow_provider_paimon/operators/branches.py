@@ -14,7 +14,7 @@ class PaimonCreateBranchOperator(PaimonActionOperator):
         branch: its name.
         tag: name of the tag to begin with.
         snapshot: instead, id of the snapshot to begin with.
-        if_exists: `error` fails if the branch exists; `ignore` leaves it as it is.
+        if_exists: `error` fails if the branch exists; `ignore` does not change it.
     """
 
     action_name = "create_branch"

@@ -21,7 +21,7 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
             a day by default. It must be longer than any job runs.
         dry_run: say what would be deleted, and delete nothing.
         confirm_latest_snapshot: confirm that this is the number of the table's latest snapshot (0: it has none)
-            and that all versions are visible; for a single run, where the result's `stopped` asks for it.
+            and that all versions are visible; for a single run, if the result's `stopped` requires it.
     """
 
     action_name = "remove_orphan_files"

@@ -11,7 +11,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 class PaimonClusterOperator(PaimonActionOperator):
     """Brings rows of an append table that are near each other in some columns into the same files.
 
-    Filters on these columns then read few files. What others insert meanwhile stays as it is.
+    Filters on these columns then read few files. Rows that others insert meanwhile are not changed.
 
     Args:
         columns: columns to cluster by, as a list or as `a, b`; those of the option `clustering.columns` by default.

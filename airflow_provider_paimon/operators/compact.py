@@ -11,7 +11,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 class PaimonCompactOperator(PaimonActionOperator):
     """Merges the small files and sorted runs of a table, on Spark unless they are few bytes.
 
-    The result has files, bytes and rows before and after, per bucket, and why buckets were left alone.
+    The result has files, bytes and rows before and after, per bucket, and why buckets were not compacted.
 
     Args:
         full: merge everything into the highest level, instead of what the table's options require.

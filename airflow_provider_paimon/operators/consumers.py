@@ -14,7 +14,7 @@ class PaimonResetConsumerOperator(PaimonActionOperator):
     Args:
         consumer: its name.
         next_snapshot: id of the snapshot to continue from; without one the consumer is deleted.
-        quarantine: move a deleted one aside; `PaimonRestoreOperator` can restore it.
+        quarantine: move a deleted one to a quarantine; `PaimonRestoreOperator` can restore it.
     """
 
     action_name = "reset_consumer"
@@ -32,7 +32,7 @@ class PaimonClearConsumersOperator(PaimonActionOperator):
         including: regular expression for complete names of consumers to delete; all of them by default.
         excluding: regular expression for those that stay.
         dry_run: say which would be deleted, and delete none.
-        quarantine: move them aside; `PaimonRestoreOperator` can restore them.
+        quarantine: move them to a quarantine; `PaimonRestoreOperator` can restore them.
     """
 
     action_name = "clear_consumers"
@@ -56,7 +56,7 @@ class PaimonExpireConsumersOperator(PaimonActionOperator):
         older_than: not moved since: a datetime, an ISO time, an age (timedelta, or a text such as `7 d`); without it,
             for the table's `consumer.expiration-time`.
         dry_run: say which would be deleted, and delete none.
-        quarantine: move them aside; `PaimonRestoreOperator` can restore them.
+        quarantine: move them to a quarantine; `PaimonRestoreOperator` can restore them.
     """
 
     action_name = "expire_consumers"

@@ -9,20 +9,20 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 
 
 class PaimonCreateTableOperator(PaimonActionOperator):
-    """Creates a table, or checks that the one that is there has this definition; the status is `created` or `exists`.
+    """Creates a table, or checks that the existing one has this definition; the status is `created` or `exists`.
 
     It runs in the task itself, without Spark. A task that is retried or cleared finds the table and verifies it.
 
     Args:
         columns: columns with Paimon's types, `{"id": "BIGINT NOT NULL", "name": "VARCHAR(10)"}`.
         primary_keys: columns that identify a row; without any it is an append table.
-        partition_keys: columns by whose values rows lie in directories.
+        partition_keys: columns by whose values rows are stored in directories.
         options: options of the table; numbers and flags are taken as texts.
         comment: what the table is.
         sql: a `CREATE TABLE` statement as for Flink or Spark, instead of columns, keys and comment; a file `.sql` is a
             template.
-        if_exists: `verify` that a table that is there has this definition (more options may be set), and fail with the
-            differences; `ignore` whatever is there; or take it for an `error`.
+        if_exists: `verify` that an existing table has this definition (more options may be set), and fail with the
+            differences; `ignore` an existing one; or treat it as an `error`.
     """
 
     action_name = "create_table"

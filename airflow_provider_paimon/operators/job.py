@@ -47,8 +47,8 @@ class PaimonJobOperator(BaseOperator):
     `warnings`. See docs/retry-clear-backfill.md.
 
     Args:
-        table: `database.table`, or the path of a table's directory; or a `paimon_table`, which brings the connection
-            and its options, and tells by its asset of what has changed, unless `outlets` say otherwise.
+        table: `database.table`, or the path of a table's directory; or a `paimon_table`, which gives the connection
+            and its options, and whose asset reports what has changed, unless `outlets` say otherwise.
         action: name of the action, as in `paimon_engine.jobs.ACTIONS`.
         arguments: fields of the action's spec, or the name of a `.yaml` file that has them. Texts that templates leave,
             such as `False`, `5`, `50 gb` or `30 days`, are read by the kind of the field, and `None` or nothing means
@@ -80,8 +80,8 @@ class PaimonJobOperator(BaseOperator):
             then take the Python in it. `paimon-engine pack` makes one.
         result_uri: folder for progress and result of jobs whose driver runs elsewhere, in a store that it and Airflow
             reach; by default below the warehouse. What is written there is deleted afterwards.
-        deferrable: wait in the triggerer, without a worker, for a job that has a process of its own.
-        poll_interval: seconds between two looks of the triggerer.
+        deferrable: wait in the triggerer, without a worker, for a job that runs in a separate process.
+        poll_interval: seconds between two checks of the triggerer.
     """
 
     template_fields: Sequence[str] = (
@@ -221,7 +221,7 @@ class PaimonJobOperator(BaseOperator):
         more = source.secrets()
         if any(secrets.get(name, value) != value for name, value in more.items()):
             raise InvalidArgumentError(
-                "storage_options of the table and of its source hold different secrets; move those of one of them into "
+                "storage_options of the table and of its source have different secrets; move those of one of them into "
                 "a connection"
             )
         return {**secrets, **more}
@@ -232,7 +232,7 @@ class PaimonJobOperator(BaseOperator):
 
         if hook.has_given_secrets():
             raise AirflowFailException(
-                "Airflow stores the arguments of a deferred task, so they must hold no secret: move the secrets "
+                "Airflow stores the arguments of a deferred task, so they must contain no secret: move the secrets "
                 "among storage_options into a connection, or use deferrable=False"
             )
         options = hook.storage_options
@@ -327,7 +327,7 @@ class PaimonJobOperator(BaseOperator):
         return f"{above.rstrip('/')}/{_RECORDS}" if "/" in above else None
 
     def job(self, hook: PaimonHook, context: Mapping[str, Any]) -> engine.Job:
-        """The job of this task; holds no secret.
+        """The job of this task; contains no secret.
 
         Raises: InvalidArgumentError, TypeError.
         """

@@ -21,7 +21,7 @@ class PaimonListTablesOperator(BaseOperator):
         tables = PaimonListTablesOperator(task_id="tables", database="shop", tables="orders_*")
         PaimonCompactOperator.partial(task_id="compact").expand(table=tables.output)
 
-    Mapped tasks, not one task for all: each table has its own log, retries, result and place to run, one that fails
+    Mapped tasks, not one task for all: each table has its own log, retries, result and launcher, one that fails
     stops no other and still fails the run, and a pool or `max_active_tis_per_dag` limits how many run at a time.
 
     Args:

@@ -58,7 +58,7 @@ class PaimonMarkPartitionDoneOperator(PaimonActionOperator):
 
     Args:
         partitions: a value for every partition column: `[{"day": "{{ ds }}"}]`.
-        dry_run: say how they would be notified, and notify no one.
+        dry_run: say how they would be reported, and report nothing.
     """
 
     action_name = "mark_partition_done"

@@ -9,7 +9,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDe
 
 
 class PaimonRestoreOperator(PaimonActionOperator):
-    """Undoes a deletion that moved its files aside (`quarantine=True`).
+    """Undoes a deletion that quarantined its files (`quarantine=True`).
 
     Args:
         quarantine: the name that the result of the deletion gave.
@@ -112,7 +112,7 @@ class PaimonRepairEarliestSnapshotOperator(PaimonDeletingOperator):
     """Lets a table begin after a gap in its snapshots, or after a damaged one; those before it are deleted.
 
     Args:
-        snapshot: id of the first one to keep, which gives up all before it; for a single run and not for a schedule. A
+        snapshot: id of the first one to keep, before which all are lost; for a single run and not for a schedule. A
             run without says which one that is, and changes nothing where anything would be given up.
         dry_run: say what would be deleted, and change nothing.
     """

@@ -46,7 +46,7 @@ class PaimonTagPartitionsOperator(BaseOperator):
         table: `database.table`, the path of a table's directory, or a `paimon_table`.
         asset: the asset whose partitions are the tags. Nothing else should send events of it.
         tags: which tags: `days`, those whose name is a date; or a pattern of names, such as `release-*`.
-        since: the first tag, by name, such as `2013-01-01`. Without it, tags that are there when the task first runs
+        since: the first tag, by name, such as `2013-01-01`. Without it, tags that exist when the task first runs
             count as passed on.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
@@ -118,7 +118,7 @@ class PaimonTagPartitionsOperator(BaseOperator):
         try:
             names = PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options).tag_names(self.table)
         except NotFoundError:
-            self.log.info("There is no table %s yet", self.table)
+            self.log.info("Table %s does not exist yet", self.table)
             return []
         except (InvalidArgumentError, UnsupportedError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error

@@ -25,7 +25,7 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         timestamp: instead, the first snapshot committed then or later: a datetime or an ISO time.
         watermark: instead, the first snapshot whose watermark has got so far, in epoch milliseconds.
         as_of: instead, the table's state at this time: the newest snapshot committed by then.
-        if_exists: `verify` accepts a tag that is there if it names the same snapshot, where one was given;
+        if_exists: `verify` accepts an existing tag if it names the same snapshot, if one was given;
             `ignore` accepts any; `replace` moves it; `error` fails.
         time_retained: how long the tag is kept: a timedelta, or a text such as `365 d`.
         timezone: where the day ends, such as `Europe/Berlin`; by default in the time zone of the schedule, else of the
@@ -111,7 +111,7 @@ class PaimonRenameTagOperator(PaimonActionOperator):
 
 
 class PaimonExpireTagsOperator(PaimonDeletingOperator):
-    """Deletes tags whose time to live has ended, and the files that only they kept.
+    """Deletes tags whose time to live has ended, and the files that only they needed.
 
     Args:
         older_than: also all tags made before: a datetime, an ISO time, an age (timedelta, or a text such as `90 d`).
@@ -127,7 +127,7 @@ class PaimonExpireTagsOperator(PaimonDeletingOperator):
 
 
 class PaimonCreateDayTagsOperator(PaimonActionOperator):
-    """Finds days without a tag and makes their tags, on what the table held when each day ended.
+    """Finds days without a tag and creates their tags, on the latest snapshot when each day ended.
 
     Days whose state has expired stay without one: the result's `missing` says which, and why.
 

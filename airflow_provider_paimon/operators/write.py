@@ -36,7 +36,7 @@ class PaimonWriteOperator(PaimonActionOperator):
         source_where: SQL condition over the columns of a source table.
         source_tag: tag of a source table to read at; by default its latest snapshot, for all tasks the same.
         source_snapshot: snapshot of a source table to read at.
-        source_conn_id: connection to the warehouse of a source table, where it is another one.
+        source_conn_id: connection to the warehouse of a source table, if it is a different one.
 
     The source and its columns are checked before any Spark starts.
     """

@@ -9,15 +9,15 @@ from airflow_provider_paimon.sensors.table import PaimonTableSensor
 
 
 class PaimonPartitionSensor(PaimonTableSensor):
-    """Waits until partitions hold rows; gives `{"partition", "partitions", "rows", "snapshot_id"}`.
+    """Waits until partitions have rows; gives `{"partition", "partitions", "rows", "snapshot_id"}`.
 
     A column that is not one of the table's partition columns, or a value that is none of its type, fails at once.
 
     Args:
         partition: values of partition columns: `{"day": "{{ partition_key }}"}`; of some of them for all partitions
             that have these.
-        min_rows: at least so many rows lie in data files. Old versions of a key and deletes count until they are
-            compacted away. 0 asks for `done` only.
+        min_rows: at least so many rows are in data files. Old versions of a key and deletes count until they are
+            compacted away. 0 requires `done` only.
         done: the partition, named by all its columns, is marked as done by a `_SUCCESS` file
             (`PaimonMarkPartitionDoneOperator`, or a writer of Paimon).
     """

@@ -10,7 +10,7 @@ from airflow_provider_paimon.sensors.table import PaimonTableSensor
 
 
 class PaimonSnapshotSensor(PaimonTableSensor):
-    """Waits for a snapshot that has all that is asked for; without anything, for the table's first one.
+    """Waits for a snapshot that meets all conditions; without any, for the table's first one.
 
     Gives the newest such snapshot: `{"snapshot_id", "commit_kind", "commit_time", "watermark"}`. After a rollback, ids
     are given again: a wait for more than a number continues until the table has reached it again.

@@ -96,7 +96,7 @@ class PaimonTableSensor(BaseSensorOperator):
             return found.xcom_value
         if self._hook().has_given_secrets():
             raise AirflowFailException(
-                "Airflow stores the arguments of a deferred task, so they must hold no secret: move the secrets "
+                "Airflow stores the arguments of a deferred task, so they must contain no secret: move the secrets "
                 "among storage_options into a connection, or use deferrable=False"
             )
         trigger = PaimonTableTrigger(**self._trigger_arguments(self.fields(context)))

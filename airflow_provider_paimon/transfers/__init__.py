@@ -1,1 +1,1 @@
-"""Operators that bring rows into tables, and out of them."""
+"""Operators that copy rows into tables, and out of them."""

@@ -15,8 +15,8 @@ from paimon_engine.errors import InvalidArgumentError
 class PaimonToSqlOperator(PaimonTableTransfer):
     """Inserts the rows of a table into one of a SQL database, in batches and in one transaction, in the task itself.
 
-    All rows are of one snapshot. A retry after a worker was lost inserts them again, as nobody can ask the database
-    what became of a transaction: let `before` delete what an earlier attempt has inserted.
+    All rows are of one snapshot. A retry after a worker was lost inserts them again, as a database cannot tell
+    the outcome of a transaction: let `before` delete what an earlier attempt has inserted.
 
     Args:
         target: table in the database, whose columns are called as those of this table.

@@ -18,7 +18,7 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
     """Writes the rows of a query into a table, in batches and in one commit, in the task itself.
 
     The columns of the query are those of the table, by name: `SELECT id, total AS amount FROM …`. PostgreSQL is read by
-    a cursor on its server; other drivers may hold the whole result, unless their connection says otherwise.
+    a cursor on its server; other drivers may load the complete result, unless their connection says otherwise.
 
     Args:
         sql: the query; a file `.sql` is a template.
@@ -88,7 +88,7 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
 
 
 def _open_cursor(connection: Any) -> Any:
-    """A cursor that does not load the whole result, where the driver has one of its own for that."""
+    """A cursor that does not load the complete result, if the driver has a kind of cursor for that."""
     if type(connection).__module__.partition(".")[0] in ("psycopg", "psycopg2"):
         return connection.cursor(name=_CURSOR)
     return connection.cursor()

@@ -122,7 +122,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
         overwrite = structure("overwrite", self.overwrite, dict)
         done = table.write(rows, overwrite=overwrite, commit_user=attempt.commit_user).to_dict()
         if attempt.earlier_user is not None and done["status"] == "committed" and not table.schema.primary_keys:
-            self.log.warning("The task had done this before: rows that it appended then are there, too")
+            self.log.warning("The task had done this before: rows that it appended then exist, too")
         return {"table": self.table, **done}
 
 
@@ -134,6 +134,6 @@ def sql_hook(conn_id: str) -> Any:
     hook = BaseHook.get_connection(conn_id).get_hook()
     if not hasattr(hook, "get_conn") or not hasattr(hook, "placeholder"):
         raise InvalidArgumentError(
-            f"the connection {conn_id} is of no SQL database: its hook {type(hook).__name__} is no DbApiHook"
+            f"the connection {conn_id} is not to an SQL database: its hook {type(hook).__name__} is not a DbApiHook"
         )
     return hook

@@ -27,10 +27,10 @@ class PaimonTableEventTrigger(BaseEventTrigger):
     - `reset`: None, or how the history broke, see `table_changes`: `rollback`, `expired` or `replaced`.
     - `event_id`, the same if the event has to be sent again, and `redelivered`, whether it may have been sent before.
 
-    What is there when the trigger first starts is not told; a table that is not there yet is waited for, and then told
-    from its first snapshot on. Where the trigger has got to is kept in Airflow's state store of the asset: after a
-    restart of the triggerer it continues there. Where the triggerer was killed within about a second after an event, it
-    is not known whether that one was stored: then the same event comes again, with `redelivered` true.
+    What exists when the trigger first starts is not reported; a table that does not exist yet is waited for, and
+    reported from its first snapshot on. Where the trigger has got to is kept in Airflow's state store of the asset:
+    after a restart of the triggerer it continues there. Where the triggerer was killed within about a second after an
+    event, it is not known whether that one was stored: then the same event is sent again, with `redelivered` true.
 
     All triggers of one connection share one poll loop, whose interval is the shortest `poke_interval` of them.
 
@@ -38,11 +38,11 @@ class PaimonTableEventTrigger(BaseEventTrigger):
         table: `database.table`, or the path of a table's directory.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
-        storage_options: options of the file system, which hold no secret: Airflow stores them.
+        storage_options: options of the file system, without secrets: Airflow stores them.
         poke_interval: seconds between two looks.
         kinds: only these kinds of commits make an event, such as `["APPEND", "OVERWRITE"]`; those between
             them are counted in it.
-        reader: a name. Triggers of other names keep positions of their own; two assets must not share one trigger.
+        reader: a name. Triggers of other names keep separate positions; two assets must not share one trigger.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
         self._unsure: list[dict[str, Any]] = []
         if storage_options and self._hook().has_given_secrets():
             raise InvalidArgumentError(
-                "Airflow stores the arguments of a trigger, so they must hold no secret: move the secrets among "
+                "Airflow stores the arguments of a trigger, so they must contain no secret: move the secrets among "
                 "storage_options into a connection"
             )
 
@@ -92,7 +92,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
         return TableChanges(one.shared_stream_key(), one._hook())
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Without a shared stream: a poll loop of its own."""
+        """Without a shared stream: a separate poll loop."""
         producer = TableChanges(self.shared_stream_key(), self._hook())
 
         async def stream() -> AsyncIterator[Change]:
@@ -182,7 +182,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
             )
 
     def _confirmation(self, sent: dict[str, Any]) -> Callable[[], Awaitable[None]]:
-        """What is to be called when an event is in Airflow's database; those before it are there then, too."""
+        """To be called when an event is in Airflow's database; those before it are then, too."""
 
         async def confirm() -> None:
             if sent in self._unsure:

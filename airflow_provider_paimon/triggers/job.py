@@ -15,15 +15,15 @@ from airflow_provider_paimon.launchers.watching import JobLostError, Watch, forg
 from paimon_engine.errors import PaimonError
 
 STOP_S: Final = 40.0
-"""Time for a job that was asked to stop: it hears of it within 5 s, and then deletes what it has not committed."""
+"""Time for a job to stop on request: it sees the request within 5 s, and then deletes what it has not committed."""
 
 
 class PaimonJobTrigger(BaseTrigger):
     """Fires once the job has ended, by the record in `folder`; or when it is lost, or takes longer than it may.
 
     The event is `{"status": "ended" | "lost" | "timeout" | "error", "folder", "message"}`. A store that fails for a
-    moment is asked again. `storage_options` must hold no secret: Airflow stores them; secrets come from the connection.
-    `end_at` is the time in epoch seconds at which the job is stopped.
+    moment is called again. `storage_options` must contain no secret: Airflow stores them; secrets come from the
+    connection. `end_at` is the time in epoch seconds at which the job is stopped.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class PaimonJobTrigger(BaseTrigger):
             while not await self._has_ended(watch):
                 if self.end_at is not None and time.time() > self.end_at:
                     await asyncio.to_thread(record.ask_to_stop)
-                    yield self._event("timeout", "the job took longer than execution_timeout, and was asked to stop")
+                    yield self._event("timeout", "the job took longer than execution_timeout, and was stopped")
                     return
                 await asyncio.sleep(self.poll_interval)
             yield self._event("ended")
         except JobLostError as error:
-            # Should it be there all the same, it stops when it looks next.
+            # Should it run nevertheless, it stops when it checks next.
             await asyncio.to_thread(record.ask_to_stop)
             yield self._event("lost", str(error))
         except PaimonError as error:

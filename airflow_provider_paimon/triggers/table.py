@@ -20,8 +20,8 @@ class PaimonTableTrigger(BaseTrigger):
     """Fires once a table has what is waited for; see `paimon_engine.read_wait` for the kinds and their fields.
 
     The event is `{"status": "success", "found": …}`, or `{"status": "error", "message"}` if waiting is useless. A table
-    that is not there yet is waited for, and a store that fails for a moment is tried again. `storage_options` must hold
-    no secret: Airflow stores them; secrets come from the connection.
+    that does not exist yet is waited for, and a store that fails for a moment is tried again. `storage_options` must
+    contain no secret: Airflow stores them; secrets come from the connection.
 
     Args:
         table: `database.table`, or the path of a table's directory.

@@ -1,6 +1,6 @@
 """One poll loop per warehouse, for all watchers of its tables.
 
-The loop knows of each table only whether something is other than at the last look; what that is, each watcher reads for
+The loop finds out of each table only whether something differs from the last check; each watcher reads the changes
 itself, from its own position on. The stream is one of Airflow's in *ack mode*: `advance` is called once the events that
 a change led to are in Airflow's database, and only then do the watchers' positions move.
 """
@@ -20,27 +20,27 @@ from airflow_provider_paimon.hooks.paimon import PaimonHook
 from paimon_engine.errors import NotFoundError, PaimonError
 
 _AT_ONCE: Final = 8
-"""So many tables are looked at side by side."""
+"""So many tables are checked concurrently."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Watched:
-    """The tables of one warehouse that somebody in this process watches."""
+    """The tables of one warehouse that triggers of this process watch."""
 
     intervals: dict[int, tuple[str, float]] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, watcher: int, table: str, interval: float) -> None:
-        """A watcher comes: its table is looked at next, and counts as changed."""
+        """Adds a watcher: its table is checked next, and counts as changed."""
         self.intervals[watcher] = (table, interval)
         self.seen.pop(table, None)
         self.woken.set()
 
     def remove(self, watcher: int) -> None:
-        """A watcher goes."""
+        """Removes a watcher."""
         self.intervals.pop(watcher, None)
 
     @property
@@ -50,7 +50,7 @@ class Watched:
 
     @property
     def interval(self) -> float:
-        """Seconds between two looks: what the most impatient watcher asks for."""
+        """Seconds between two checks: the shortest interval of its watchers."""
         return min((interval for _, interval in self.intervals.values()), default=60.0)
 
 
@@ -63,14 +63,14 @@ def watched(key: Hashable) -> Watched:
 
 
 def forget(key: Hashable) -> None:
-    """Forgets a stream that nobody needs any more."""
+    """Removes a stream that no watcher needs any more."""
     if key in _WATCHED and not _WATCHED[key].intervals:
         del _WATCHED[key]
 
 
 @dataclass
 class Change:
-    """Something on a table is other than before. `done` moves the positions of watchers that sent an event of it."""
+    """Something on a table has changed. `done` moves the positions of watchers that sent an event of it."""
 
     table: str
     done: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
@@ -84,7 +84,7 @@ class TableChanges(SharedStreamProducer):
         self._hook = hook
 
     async def open_stream(self) -> AsyncIterator[tuple[Change, Change]]:
-        """A `Change` for each table that is other than at the last look; continues whatever fails meanwhile."""
+        """A `Change` for each table that differs from the last check; continues whatever fails meanwhile."""
         while True:
             self._watched.woken.clear()
             for table in await self._changed():
@@ -125,7 +125,7 @@ class TableChanges(SharedStreamProducer):
 
 
 def _state(hook: PaimonHook, table: str) -> tuple[Any, ...] | None:
-    """What is other after each commit, rollback or tag; None where it cannot be told now."""
+    """A value that differs after each commit, rollback or tag; None if it cannot be determined now."""
     try:
         found = hook.table(table)
         newest = found.latest_snapshot_id()
@@ -137,5 +137,5 @@ def _state(hook: PaimonHook, table: str) -> tuple[Any, ...] | None:
     except NotFoundError:
         return ("no such table",)
     except (PaimonError, OSError) as error:
-        logger.warning("%s cannot be looked at now: %s", table, error)
+        logger.warning("%s cannot be read now: %s", table, error)
         return None

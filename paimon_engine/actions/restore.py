@@ -226,6 +226,7 @@ def _result(
     missing: tuple[str, ...] = (),
     stopped: tuple[str, ...] = (),
 ) -> RestoreResult:
+    """The result; files and bytes are 0 if it `stopped`, since a later run moves all of them."""
     return RestoreResult(
         status,
         quarantine.name,

@@ -150,7 +150,7 @@ def test_a_table_brings_all_arguments():
 
 @pytest.mark.parametrize("second", [{"paimon_conn_id": "other"}, {"warehouse": "/other"}])
 def test_two_places_are_refused(second: dict):
-    with pytest.raises(InvalidArgumentError, match="two places"):
+    with pytest.raises(InvalidArgumentError, match="two locations"):
         PaimonCompactOperator(task_id="t", table=paimon_table("shop.orders", "lake"), **second)
 
 

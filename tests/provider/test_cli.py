@@ -64,9 +64,9 @@ def test_init_makes_what_is_missing_and_doctor_is_content(lake: str, paimon, mon
     assert problem["remedy"] == "airflow paimon init --conn-id of_init --warehouse ADDRESS"
     assert made == (
         0,
-        [{"what": "pool p1", "state": "made, 3 slots"}, {"what": "connection of_init", "state": f"made, {lake}"}],
+        [{"what": "pool p1", "state": "created, 3 slots"}, {"what": "connection of_init", "state": f"created, {lake}"}],
     )
-    assert [row["state"] for row in again[1]] == ["is there", "is there"]
+    assert [row["state"] for row in again[1]] == ["exists", "exists"]
     assert good == 0, after
     found = {item["what"]: item["found"] for item in after}
     assert (found["connection of_init"], found["create-if-absent"]) == (lake, "honoured")

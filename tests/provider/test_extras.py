@@ -145,7 +145,7 @@ def test_without_a_receiver_the_log_has_it(lake: str, capsys: pytest.CaptureFixt
     said = capsys.readouterr().out
     assert "logged_summary, run manual__" in said
     assert "expire_snapshots air.flights: noop" in said
-    assert "worth telling" in said
+    assert "changed a table" in said
 
 
 def test_a_line_says_what_counts():

@@ -239,7 +239,7 @@ def test_a_table_may_be_an_asset(catalog: Catalog):
     flights = paimon_table(TABLE, warehouse=catalog.warehouse)
 
     assert found(PaimonSnapshotSensor(task_id="t", table=flights))["snapshot_id"] == 3
-    with pytest.raises(InvalidArgumentError, match="two places"):
+    with pytest.raises(InvalidArgumentError, match="two locations"):
         PaimonSnapshotSensor(task_id="t", table=flights, warehouse="/elsewhere")
 
 

@@ -123,7 +123,7 @@ def test_the_source_is_an_inlet_and_goes_with_no_file_format(warehouse: str):
     assert task.outlets == [copy]
     with pytest.raises(InvalidArgumentError, match="format='csv'"):
         PaimonWriteOperator(task_id="w", table=copy, source=orders, format="csv")
-    with pytest.raises(InvalidArgumentError, match="two places"):
+    with pytest.raises(InvalidArgumentError, match="two locations"):
         PaimonWriteOperator(task_id="w", table=copy, source=orders, source_conn_id="elsewhere")
 
 
