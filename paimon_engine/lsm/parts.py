@@ -1,12 +1,12 @@
 """Splitting the compaction of one bucket into parts that run side by side and are committed as one.
 
 1. Groups of sections are independent; a group of many sections is cut between two of them.
-2. A section larger than a part is cut by key: at the largest keys of its files, and at keys out of the middle of those
-   that reach over others. Each piece reads its range of every file that reaches into it.
+2. A section larger than a part is cut by key: at the largest keys of its files, and at sampled keys of files that
+   span the largest keys of others. Each piece reads its range of every file that overlaps it.
 3. Small pieces of neighbours share a part.
 
-Parts that mark rows of upper files in deletion vectors mark different rows, as their keys differ; joined, the marks
-become the one index file of the bucket.
+Parts that mark rows of upper files in deletion vectors mark different rows, as their keys differ; `join_parts` writes
+all marks to the one index file of the bucket.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _SAMPLED_FILES_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What must stay in one part; `size_bytes` is about what it reads."""
+    """The smallest unit of a part; `size_bytes` is about what it reads."""
 
     size_bytes: int
     group: SectionGroup = ()
-    is_followed: bool = False
+    needs_changes: bool = False
     upgrades: tuple[DataFile, ...] = ()
     keys: KeyRange | None = None
 
 
 def files_to_sample(task: CompactTask, schema: TableSchema, part_bytes: int) -> list[DataFile]:
-    """Files of which `split_task` needs some keys: the largest ones that reach over the ends of others."""
+    """Files of which `split_task` needs some keys: the largest ones that span the ends of others."""
     if task.is_move or not schema.primary_keys:
         return []
     order = key_order(schema.key_type)
@@ -57,11 +57,11 @@ def files_to_sample(task: CompactTask, schema: TableSchema, part_bytes: int) -> 
             continue
         files = [file for run in section for file in run]
         stops = sorted({order(file.max_key) for file in files})
-        wide = [
+        spanning = [
             file for file in files if bisect_left(stops, order(file.max_key)) > bisect_left(stops, order(file.min_key))
         ]
-        alone = [] if len(stops) > 1 else files
-        found += sorted([*wide, *alone], key=lambda file: -file.size_bytes)[:_SAMPLED_FILES_MAX]
+        only_ends = [] if len(stops) > 1 else files
+        found += sorted([*spanning, *only_ends], key=lambda file: -file.size_bytes)[:_SAMPLED_FILES_MAX]
     return found
 
 
@@ -70,14 +70,14 @@ def split_task(
 ) -> tuple[CompactTask, ...]:
     """The same work as independent parts of at most about `part_bytes` each, where the keys allow.
 
-    `samples` are keys of files by name, of those that `files_to_sample` names. Joined, the new files of the parts are
-    those of the task; the task alone if there is nothing to split.
+    `samples` are keys of files by name, of those that `files_to_sample` names. The new files of all parts together
+    replace those of the task; the task alone if there is nothing to split.
     """
     if task.is_move:
         return (task,)
     order = key_order(schema.key_type) if schema.primary_keys else None
     pieces = [
-        replace(piece, is_followed=task.follows(number))
+        replace(piece, needs_changes=task.needs_changes(number))
         for number, group in enumerate(task.rewrites)
         for piece in _pieces(group, order, part_bytes, samples)
     ]
@@ -96,7 +96,7 @@ def _part(task: CompactTask, pieces: Sequence[_Piece]) -> CompactTask:
         rewrites=tuple(piece.group for piece in pieces if piece.group),
         upgrades=tuple(file for piece in pieces for file in piece.upgrades),
         keys=pieces[0].keys,
-        followed=tuple(piece.is_followed for piece in pieces if piece.group),
+        changes_needed=tuple(piece.needs_changes for piece in pieces if piece.group),
     )
 
 
@@ -159,7 +159,7 @@ def _ranges(section: Section, order: KeyOrder, part_bytes: int, samples: Mapping
 
 
 def _shared(pieces: Sequence[_Piece], part_bytes: int) -> list[list[_Piece]]:
-    """Neighbours put together up to the size of a part; a range of keys stays alone."""
+    """Neighbours combined up to the size of a part; a range of keys is a part of its own."""
     parts: list[list[_Piece]] = []
     room = 0
     for piece in pieces:

@@ -68,8 +68,8 @@ class CompactTask:
     row_group_bytes: int = ROW_GROUP_BYTES_MAX
     is_append: bool = False
     keys: KeyRange | None = None
-    followed: tuple[bool, ...] | None = None
-    """For each group of `rewrites` of a part, whether the group that it was cut from is followed."""
+    changes_needed: tuple[bool, ...] | None = None
+    """For each group of `rewrites` of a part, whether the changes of the group that it was cut from are needed."""
 
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
@@ -85,14 +85,14 @@ class CompactTask:
         """Whether the rows of a file are needed although it only changes its level."""
         return self.changes == "full-compaction" or (self.changes is not None and file.level == 0)
 
-    def follows(self, group: int) -> bool:
-        """Whether it matters what the rewrite of that group changes.
+    def needs_changes(self, group: int) -> bool:
+        """Whether the rewrite of that group must find the changes that it makes, for a changelog.
 
-        Rows above level 0 change nothing by being merged with each other. Where some of a group is newer, though, all
+        Merging rows above level 0 with each other changes nothing. If some of a group are newer, though, all
         of it goes through the merge function, as in Java: `partial-update` leaves of a lone row what its groups take.
         """
-        if self.changes is None or self.followed is not None:
-            return self.followed is not None and self.followed[group]
+        if self.changes is None or self.changes_needed is not None:
+            return self.changes_needed is not None and self.changes_needed[group]
         return any(self.must_read(file) for section in self.rewrites[group] for run in section for file in run)
 
     @property

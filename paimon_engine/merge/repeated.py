@@ -1,9 +1,10 @@
 """Merging changelog runs, which contain a key several times, in exactly the order of the Java library.
 
 1. Its merge takes one record of a key from each run, the first ones together, then the second ones, and so on.
-2. Within such a round records are ordered by sequence. A −U carries the sequence number of the record that it takes
-   back, so ties are common, and the shape of the merge decides them: a tournament tree over the runs, in which of two
-   equal records the one that was added first usually comes first. That history is why this order is found row by row.
+2. Within such a round records are ordered by sequence. A −U has the sequence number of the record that it retracts, so
+   ties are common, and the shape of the merge decides them: a tournament tree over the runs, in which of two equal
+   records the one that was added first usually comes first. The order of ties depends on earlier matches, so it is
+   found row by row.
 3. Rows are moved, and rounds merged, in batches.
 
 Source: `LoserTree`, `SortMergeReaderWithLoserTree`, `IntervalPartition` of the Java library.
@@ -74,7 +75,7 @@ def _nulls_first(column: pa.Array) -> list[Any]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Values that Python orders, or None; points in time as numbers, since Python's own have no nanoseconds."""
+    """Values that Python orders, or None; points in time as numbers, since Python's types have no nanoseconds."""
     kind = column.type
     if pa.types.is_struct(kind):
         rows = zip(*(_nulls_first(column.field(i)) for i in range(kind.num_fields)), strict=True)
@@ -114,7 +115,7 @@ _LOST = frozenset({_State.LOST_NEW, _State.LOST_SAME, _State.LOST_TAKEN})
 
 
 class _RecordCursor:
-    """A run and its current record; no key once it is over."""
+    """A run and its current record; `key` is None after the last one."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], keyed: Callable[[pa.RecordBatch], _Keyed]) -> None:
         self._batches = batches
@@ -182,7 +183,7 @@ class _Tournament:
             elif rising.state is _State.WON_TAKEN:
                 if not rising.same_key_at:
                     break
-                # Straight to where another record of the key waits.
+                # Directly to the node where another record of the key waits.
                 node = rising.same_key_at
                 rising.state = _State.LOST_TAKEN
                 self._runs[self._nodes[node]].state = _State.WON_SAME

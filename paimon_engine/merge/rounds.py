@@ -1,10 +1,13 @@
 """Merging the rounds of changelog runs, each as the Java library merges it when it reads changes of several snapshots.
 
+A round has at most one record of a key from each run (`merge.repeated`). A key with three records in one run and one in
+another has three rounds, and so three rows in the result: changes are not merged into one.
+
 1. A record that is alone in its round is returned unchanged, whatever its kind.
-2. Where levels hold older versions, the newest record from above level 0 replaces all others from there.
-3. Retracts that the table ignores go; a round of nothing else gives no row. (Java 0.9 gives a row without its key
-   there, where the merge engine is partial-update.)
-4. What is left is merged, even if it is one record.
+2. If the table's levels include older versions, of the records from above level 0 only the newest one counts.
+3. Retracts that the table ignores are left out; a round with no other records gives no row. (Java 0.9 gives a row
+   without its key then, if the merge engine is partial-update.)
+4. The remaining records are merged, even if it is one: only a record that was alone before rules 2 and 3 is exempt.
 
 Source: `ReducerMergeFunctionWrapper`, `LookupMergeFunction` of the Java library.
 """
@@ -53,13 +56,13 @@ def merge_rounds(
         kept &= ~is_retract(np.asarray(window.rows[VALUE_KIND]))
     rows = window.rows.drop_columns([LEVEL])
     several = np.flatnonzero(kept & ~lone)
-    apart = rows.take(pa.array(np.flatnonzero(lone)))
+    lone_rows = rows.take(pa.array(np.flatnonzero(lone)))
     if not len(several):
-        return apart
+        return lone_rows
     merged_rounds, begins = np.unique(rounds[several], return_index=True)
     merged = merge(Window(rows.take(pa.array(several)), None, begins))
     order = np.argsort(np.concatenate([rounds[lone], merged_rounds]), kind="stable")
-    return pa.concat_batches([apart, cast_rows(merged, apart.schema)]).take(pa.array(order))
+    return pa.concat_batches([lone_rows, cast_rows(merged, lone_rows.schema)]).take(pa.array(order))
 
 
 def _older_of_upper(upper: _Marks, rounds: npt.NDArray[np.intp]) -> _Marks:

@@ -27,7 +27,7 @@ def test_no_other_action_deletes_what_the_complete_table_needs(deed: str) -> Non
     _try("keyed", deed, every=30)
 
 
-def test_a_repair_of_the_row_of_snapshots_deletes_nothing_that_a_snapshot_out_of_sight_needs() -> None:
+def test_a_repair_of_the_earliest_snapshot_deletes_nothing_that_a_snapshot_out_of_sight_needs() -> None:
     _try("never expired", "repair_earliest_snapshot", every=1)
 
 

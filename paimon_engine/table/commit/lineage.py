@@ -1,8 +1,8 @@
 """Whether a snapshot is part of the table's history, that is, whether later snapshots build on it.
 
 A snapshot is committed by creating the file of the next id if it is absent. A commit can be so slow that another one
-takes that id, and an expiry removes that snapshot again. Then the slow process succeeds in creating the file, although
-the table has moved on without it. Such a snapshot must not count as a commit.
+takes that id, and an expiry deletes that snapshot again. Then the slow process succeeds in creating the file, although
+the table's history continues without it. Such a snapshot must not count as a commit.
 
 Example: a commit prepares `snapshot-8` on 7 and is paused. Others commit 8 to 40; an expiry removes 1 to 30. The paused
 process now creates `snapshot-8`, as there is no such file. Its rows are in no later snapshot.
@@ -22,10 +22,10 @@ from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries, read_manifest, read_manifest_list
-from paimon_engine.table.state.snapshots import read_snapshot, row_of_snapshots
+from paimon_engine.table.state.snapshots import existing_snapshot_ids, read_snapshot
 
 _LOOKS_MAX: Final = 5
-"""Times that snapshots are listed again because the next one expired while it was read."""
+"""How often snapshots are listed again because the next one expired while it was read."""
 
 
 def follows(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
@@ -45,12 +45,13 @@ def follows(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bo
 def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
     """Whether a stored snapshot is part of the history.
 
-    It is if it is the latest and has its neighbour below, or builds on the one before, or the next one builds on it.
+    It is if it is the latest, and the one before exists or it is the only one; if it is not the latest, it builds on
+    the one before, or the next one builds on it.
 
     Raises: OutcomeUnknownError if it expires while this is checked.
     """
     for _ in range(_LOOKS_MAX):
-        ids = row_of_snapshots(table)
+        ids = existing_snapshot_ids(table)
         if snapshot.id not in ids:
             break
         later = [number for number in ids if number > snapshot.id]

@@ -119,7 +119,7 @@ class _Rewrite:
         task = self._task
         try:
             for number, group in enumerate(task.rewrites):
-                self._rewrite(group, follows=task.follows(number))
+                self._rewrite(group, needs_changes=task.needs_changes(number))
             for file in task.upgrades:
                 self._upgrade(file)
             new_index_files, deleted_index_files = self._finish_vectors()
@@ -161,11 +161,11 @@ class _Rewrite:
         self._writers.append(writer)
         return writer
 
-    def _rewrite(self, group: tuple[Section, ...], *, follows: bool) -> None:
+    def _rewrite(self, group: tuple[Section, ...], *, needs_changes: bool) -> None:
         writer, changelog = self._writer(group[0][0][0].min_sequence_number), self._writer(changelog=True)
         for section in group:
             merged: Generator[pa.RecordBatch | CopiedRowGroup]
-            merged = self._merged(section, changelog) if follows else self._plainly_merged(section)
+            merged = self._merged(section, changelog) if needs_changes else self._plainly_merged(section)
             # Nothing may be written any more while a failure deletes what was written.
             with closing(ahead(merged, _size_bytes) if self._reads_ahead else merged) as coming:
                 for rows in coming:

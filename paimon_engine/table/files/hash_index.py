@@ -9,15 +9,15 @@ can end in two buckets.
 Here the commit checks it (`rebase`). It knows which index files the writer has read, and compares them with
 those of the snapshot that it is about to follow, partition by partition:
 
-1. They are the same: the writer's files go in.
+1. They are the same: the writer's files are committed unchanged.
 2. Others have only added hashes since. Then what the writer has read is still valid. Each bucket's file becomes the
    other's hashes and the writer's new ones together, unless a hash is new on both sides and in different buckets.
-3. There is such a hash, or hashes are missing (an overwrite has begun the index again): a conflict. The caller
+3. There is such a hash, or hashes are missing (an overwrite has started a new index): a conflict. The caller
    reads the index again and assigns again, from the rows that it has already written (`actions.write`).
 
-As the snapshot is created only if absent, no index can come between this check and the commit. A bucket may grow beyond
-its target by the keys that came in at the same time. A Java writer that works concurrently can still drop our hashes,
-as it can those of another Java writer.
+As the snapshot is created only if absent, no index can be committed between this check and the commit. A bucket may
+grow beyond its target by the keys that came in at the same time. A Java writer that works concurrently can still drop
+our hashes, as it can those of another Java writer.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def rebase(
 ) -> Rebased:
     """The hash indexes of messages whose writer has read `base`, for a snapshot with `live`.
 
-    Files that are merged on the way are written for the commit, so that `writer` can take them back.
+    Files that have to be merged are written again for the commit; `writer` can delete them if it fails.
 
     Raises: NotFoundError if a live index file is missing; CorruptTableError; StorageError.
     """
@@ -130,13 +130,13 @@ class _Partition:
             return self._conflict("the hash index that was read has been replaced, and is deleted already")
         now = {number: self._hashes(self._live.get(number)) for number in changed}
         if any(not np.isin(before[number], now[number], assume_unique=True).all() for number in changed):
-            return self._conflict("the hash index was begun again by others")
-        gained = {number: np.setdiff1d(now[number], before[number], assume_unique=True) for number in changed}
+            return self._conflict("others have started a new hash index")
+        added_by_others = {number: np.setdiff1d(now[number], before[number], assume_unique=True) for number in changed}
         new = {
             number: np.setdiff1d(self._hashes(file), before[number], assume_unique=True)
             for number, file in self._ours.items()
         }
-        if _disagree(gained, new):
+        if _disagree(added_by_others, new):
             return self._conflict("others have put a new key into another bucket")
         merged = {
             number: writer.hash_index((self._partition, number), np.union1d(now[number], hashes))
@@ -157,12 +157,12 @@ class _Partition:
         return Rebased(conflicts=tuple(BucketConflict(self._partition, bucket, reason) for bucket in buckets))
 
 
-def _disagree(gained: Mapping[int, Hashes], new: Mapping[int, Hashes]) -> bool:
+def _disagree(added_by_others: Mapping[int, Hashes], new: Mapping[int, Hashes]) -> bool:
     """Whether a hash is in both, in different buckets."""
     return any(
-        mine != theirs and len(np.intersect1d(new[mine], gained[theirs], assume_unique=True))
+        mine != theirs and len(np.intersect1d(new[mine], added_by_others[theirs], assume_unique=True))
         for mine in new
-        for theirs in gained
+        for theirs in added_by_others
     )
 
 

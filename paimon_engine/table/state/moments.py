@@ -13,7 +13,7 @@ from typing import Final
 from paimon_engine.errors import NotFoundError
 from paimon_engine.meta.snapshot import NO_WATERMARK, CommitKind, Snapshot
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import list_tags, read_snapshot, row_of_snapshots
+from paimon_engine.table.state.snapshots import existing_snapshot_ids, list_tags, read_snapshot
 from paimon_engine.units import instant_text
 
 _TIDYING: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
@@ -35,7 +35,7 @@ def newest_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
 
     Raises: NotFoundError if there was none, or if it is not known any more because snapshots of then have expired.
     """
-    ids = row_of_snapshots(table)
+    ids = existing_snapshot_ids(table)
     index = _bisect(table, ids, lambda snapshot: snapshot.time_ms > timestamp_ms)
     following = read_snapshot(table, ids[index]) if index < len(ids) else None
     if index > 0:
@@ -91,7 +91,7 @@ def first_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
 
 def first_committed_since(table: TableHandle, timestamp_ms: int) -> Snapshot | None:
     """The oldest existing snapshot committed then or later; None without one, or where none is older than that."""
-    ids = row_of_snapshots(table)
+    ids = existing_snapshot_ids(table)
     index = _bisect(table, ids, lambda snapshot: snapshot.time_ms >= timestamp_ms)
     return read_snapshot(table, ids[index]) if 0 < index < len(ids) else None
 
@@ -101,7 +101,7 @@ def last_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
 
     Raises: NotFoundError.
     """
-    ids = row_of_snapshots(table)
+    ids = existing_snapshot_ids(table)
     beyond = _bisect(table, ids, lambda snapshot: watermark_of(snapshot) > watermark)
     if beyond > 0:
         found = read_snapshot(table, ids[beyond - 1])
@@ -118,7 +118,7 @@ def snapshot_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
 
     Raises: NotFoundError.
     """
-    ids = row_of_snapshots(table)
+    ids = existing_snapshot_ids(table)
     # Snapshots inherit the watermark of the one before, so all behind the first that has one have one.
     first = next((i for i, item in enumerate(ids) if read_snapshot(table, item).watermark is not None), len(ids))
     low, high = first, len(ids) - 1
@@ -146,7 +146,7 @@ def watermark_of(snapshot: Snapshot) -> int:
 
 
 def _first(table: TableHandle, clock: Callable[[Snapshot], int], moment: int) -> Snapshot | None:
-    ids = row_of_snapshots(table)
+    ids = existing_snapshot_ids(table)
     index = _bisect(table, ids, lambda snapshot: clock(snapshot) >= moment)
     found = read_snapshot(table, ids[index]) if index < len(ids) else None
     tagged = next((tag.snapshot for tag in list_tags(table) if clock(tag.snapshot) >= moment), None)

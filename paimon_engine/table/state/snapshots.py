@@ -124,8 +124,8 @@ def snapshot_ids(table: TableHandle) -> list[int]:
     return [] if latest is None else [*(item for item in ids if item < latest.id), latest.id]
 
 
-def row_of_snapshots(table: TableHandle, newest: int | None = None) -> list[int]:
-    """As `snapshot_ids`, with what the listing lacks: what is there by name next to its ends and in its gaps.
+def existing_snapshot_ids(table: TableHandle, newest: int | None = None) -> list[int]:
+    """As `snapshot_ids`, with the snapshots that the listing lacks: those that exist by name next to its ends and gaps.
 
     `newest` is the latest id, if it is known. Raises: CorruptTableError as `latest_snapshot_id`.
     """
@@ -264,7 +264,7 @@ def snapshots_newest_first(table: TableHandle, newer_than: int = 0, *, newest: i
     `newest` is the latest id, if it is known: then the listing is completed up to it. On object stores some snapshots
     are read ahead.
     """
-    ids = snapshot_ids(table) if newest is None else row_of_snapshots(table, newest)
+    ids = snapshot_ids(table) if newest is None else existing_snapshot_ids(table, newest)
     chosen = [number for number in reversed(ids) if number > newer_than]
     for found in reading_ahead(table, read_snapshot, chosen):
         if isinstance(found, Snapshot):
@@ -445,7 +445,7 @@ def newest_compacted_snapshot(table: TableHandle) -> Snapshot | None:
 
 def _at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
     """Bisects, since commit times grow with ids."""
-    ids = row_of_snapshots(table)
+    ids = existing_snapshot_ids(table)
     low, high = 0, len(ids)
     found: Snapshot | None = None
     while low < high:
