@@ -1,6 +1,6 @@
 """Somebody loaded wrong rows: go back to a tag, after a person has seen what would go and has agreed.
 
-Start it with the table and the tag. What goes is moved to a quarantine; `PaimonRestoreOperator` brings it back.
+Start it with the table and the tag. Deleted files are moved to a quarantine; `PaimonRestoreOperator` restores them.
 """
 
 from __future__ import annotations

@@ -140,8 +140,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         `kind` is `APPEND` or `COMPACT`; `watermark` and `properties` are as for `write`. Files of the messages stay
         whatever happens: they are the caller's. What `prepare_write` made is committed once, also under another user.
 
-        Raises: InvalidArgumentError, also for messages of another table, of one that was dropped and created again,
-        or of an earlier schema; ConflictError if files that the messages remove are gone, or their own are, by an abort
+        Raises: InvalidArgumentError, also for messages of another table, of one that was dropped and created again, or
+        of an earlier schema; ConflictError if files that the messages remove, or their own, were deleted, by an abort
         or a clean-up; StorageError.
         """
         return commit_messages(

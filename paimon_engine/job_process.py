@@ -23,7 +23,7 @@ from paimon_engine.jobs import Job, JobResult, Resources, open_executor, run
 from paimon_engine.progress import Progress
 
 BEAT_S: Final = 5.0
-"""Between two signs of life in a store; each costs a request."""
+"""Between two heartbeats in a store; each costs a request."""
 _LOCAL_BEAT_S: Final = 0.5
 STARTER: Final = "paimon_engine.job_starter"
 """The module that starts a job's process and waits for it, for `python -m`."""
@@ -73,7 +73,7 @@ class Beating:
             except PaimonError as error:
                 # A store that fails for a moment; waiting processes treat this one as lost only after many missing
                 # beats.
-                logger.warning("No sign of life could be written: %s", error)
+                logger.warning("No heartbeat could be written: %s", error)
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def _end(record: JobRecord, failure: JobFailure) -> None:
 
 
 def run_recorded(job: Job, record: JobRecord, spark: str | None, resources: Resources | None = None) -> JobResult:
-    """Carries out a job, with signs of life, and writes its outcome into the record.
+    """Carries out a job, with heartbeats, and writes its outcome into the record.
 
     Raises: PaimonError of all kinds.
     """

@@ -129,7 +129,7 @@ class JobRecord:
         return f"{self.folder.rstrip('/')}/{name}"
 
     def beat(self, beat: Beat, *, of_starter: bool = False) -> None:
-        """Writes a sign of life. Raises: StorageError."""
+        """Writes a heartbeat. Raises: StorageError."""
         name = "starter.json" if of_starter else "beat.json"
         self._storage.overwrite(self._path(name), json.dumps(asdict(beat)).encode())
 
@@ -138,7 +138,7 @@ class JobRecord:
         self.beat(Beat(0, _HOST, 0), of_starter=True)
 
     def beats(self) -> tuple[Beat | None, Beat | None]:
-        """The newest signs of life of the process and of its starter. Raises: StorageError."""
+        """The newest heartbeats of the process and of its starter. Raises: StorageError."""
         return self._beat("beat.json"), self._beat("starter.json")
 
     def _beat(self, name: str) -> Beat | None:

@@ -1,8 +1,8 @@
 """What workers of a cluster need, packed: the engine alone, or with Python packages; never Airflow.
 
-The engine is an archive of its sources with the description of a distribution in it. As `.zip` it goes by `--py-files`;
-as `.whl`, with the same content, pip installs it with the packages that it needs. The same code always gives
-the same bytes.
+The engine is an archive of its sources with the description of a distribution in it. As `.zip` it is passed by
+`--py-files`; as `.whl`, with the same content, pip installs it with the packages that it needs. The same code always
+gives the same bytes.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def test_options_that_say_what_files_mean_cannot_be_chosen_on_opening(
         ({"snapshot": 1, "options": {"scan.tag-name": "first"}}, InvalidArgumentError, "not several"),
         ({"snapshot": 1, "options": {"scan.snapshot-id": "2"}}, InvalidArgumentError, "given twice"),
         ({"snapshot": 1, "incremental": (1, 2)}, InvalidArgumentError, "not several"),
-        ({"branch": "b", "options": {"branch": "c"}}, InvalidArgumentError, "ask for one"),
+        ({"branch": "b", "options": {"branch": "c"}}, InvalidArgumentError, "give one"),
         ({"branch": "b"}, NotFoundError, "no branch 'b'"),
         ({"where": "rowkind = '+I'"}, InvalidArgumentError, "rowkind"),
     ],

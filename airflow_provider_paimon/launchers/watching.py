@@ -20,7 +20,7 @@ from airflow_provider_paimon.launchers.base import exception_of, log_progress
 from paimon_engine.errors import PaimonError
 
 LOST_S: Final = 60.0
-"""Without a sign of life; they come every 5 s."""
+"""Without a heartbeat; one is sent every 5 s."""
 _CLOSE_S: Final = 30.0
 """Time for the process that started a job to see that it has ended."""
 _POLL_S: Final = 1.0
@@ -45,7 +45,7 @@ class Watch:
     _told: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """The time without a sign of life begins now."""
+        """The time without a heartbeat begins now."""
         self._changed_at = self.clock()
 
     def tell(self) -> None:
@@ -119,7 +119,7 @@ def running_of(record: engine.JobRecord) -> engine.JobRecord | None:
 
 
 def _runs(record: engine.JobRecord, *, is_stopping: bool) -> bool:
-    """Whether the job gives signs of life or has a result; False if it failed. Waits for one that is stopping."""
+    """Whether the job sends heartbeats or has a result; False if it failed. Waits for one that is stopping."""
     watch, first = Watch(record), record.beats()
     while True:
         found = watch.outcome()

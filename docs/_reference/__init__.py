@@ -1,6 +1,6 @@
 """Pages of the reference, written from the code itself while the documentation is built.
 
-A page asks for one by a line `<!-- generated: NAME -->`; what is said there comes from specs, docstrings and options,
+A page includes one by a line `<!-- generated: NAME -->`; what is said there comes from specs, docstrings and options,
 so that it cannot differ from what is installed.
 """
 

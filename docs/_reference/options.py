@@ -67,7 +67,7 @@ def other_options() -> str:
 
 
 def found_options() -> Iterator[Option]:
-    """Options that a property or method reads, each once: the first reader in the source tells of it."""
+    """Options that a property or method reads, each once: the first reader in the source reports it."""
     from paimon_engine.options import TableOptions
 
     seen: set[str] = set()

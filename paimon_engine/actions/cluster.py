@@ -294,7 +294,7 @@ def _check_unordered(table: TableHandle) -> None:
 
 
 def _curve(table: TableHandle, spec: Cluster, columns: Sequence[str]) -> Curve:
-    """The order that the spec, or else the table's options, ask for; every rule on its columns is checked here.
+    """The order of the spec, or else of the table's options; every rule on its columns is checked here.
 
     Raises: InvalidArgumentError, UnsupportedError naming the column or the order.
     """

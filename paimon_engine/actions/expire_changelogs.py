@@ -1,7 +1,7 @@
 """Expire changelogs: delete those of expired snapshots whose time to live has ended, and the files only they needed.
 
 1. `choose_expired_changelogs` says which ids go: the oldest ones, by number, age, consumers and a limit where one is
-   asked for; with `delete_all` every one of them. They are deleted in rounds, so that memory is bounded.
+given; with `delete_all` every one of them. They are deleted in rounds, so that memory is bounded.
 2. Their files are planned for deletion, unless a snapshot, tag, branch or other changelog reaches them.
 3. The changelogs are removed, oldest first, then the planned files (`table.removal.expiry`,
    `table.removal.deletion_plan`).

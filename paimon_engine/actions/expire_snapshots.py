@@ -14,7 +14,7 @@ A dry run plans all rounds, each as if those before it had been carried out.
 
 Source: `ExpireSnapshotsImpl` of the Java library, and what its commits do after that. Differences: snapshot files go
 before their data, so that a crash leaves superfluous files rather than broken snapshots; tags and branches are all
-asked, not only neighbouring tags; a run has no limit, unless the table or the caller asks for one.
+asked, not only neighbouring tags; a run has no limit, unless the table's options or the caller set one.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
    those that are new since (`table.removal.orphans`). Old files that nothing names are orphans. A dry run ends here.
 2. A fence makes commits of files that are about to be deleted fail (`table.removal.fence`); what was named before it
 stays.
-3. The others are deleted, or moved into `quarantine/<id>` of the table, from where `restore` brings them back.
+3. The others are deleted, or moved into `quarantine/<id>` of the table, from where `restore` restores them.
    Files that an interrupted run was moving to a quarantine are moved there in any case. A file of which a
-   quarantine holds a copy stays, since a restore may be about to bring it back; `notes` say so.
+   quarantine holds a copy stays, since a restore may be about to restore it; `notes` say so.
 
 If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be missing
 from the listings (`table.removal.orphan_doubts`), unless the caller confirms that none is. A file that a running job

@@ -189,7 +189,7 @@ def _not_restored(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
 
 
 def _returned(table: TableHandle, spec: Restore, executor: Executor, held: StoredQuarantine) -> RestoreResult:
-    """Brings back the files of a quarantine without a list."""
+    """Restores the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
     left = ("without a list only files are restored; an orphan clean-up deletes those that nothing needs",)
     status, files, not_closed = "dry_run", moves, list[str]()

@@ -1,4 +1,4 @@
-"""The versions of the keys that have several, and putting what became of them back among the other keys.
+"""The versions of the keys that have several, and inserting their results among the other keys.
 
 A key with one version keeps it as it is, delete record or not: so says Paimon's merge, whatever the engine.
 So a merge function looks at `Versions` only and says for each column what becomes of it; `merge_versions` does the

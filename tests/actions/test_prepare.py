@@ -304,7 +304,7 @@ def test_an_abort_after_the_commit_deletes_nothing(table: Table, later: str):
 
 
 def test_an_abort_during_a_commit_that_has_checked_its_files(table: Table, monkeypatch: pytest.MonkeyPatch):
-    """The commit is about to publish while the abort runs: the fence takes its place, and it is refused."""
+    """The commit is about to publish while the abort runs: the fence gets its id, and it is refused."""
     from paimon_engine.table.commit import commit as commits
     from paimon_engine.table.commit.publish import publish
 

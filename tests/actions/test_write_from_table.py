@@ -155,7 +155,7 @@ def test_an_empty_table_gives_no_rows(lake: str, raw: Table):
         ({"source_snapshot": 99}, "99"),
         ({"source_columns": ["id", "nothing"]}, "nothing"),
         ({"source_where": "nothing = 1"}, "nothing"),
-        ({"source_tag": "first", "source_snapshot": 1}, "ask for one of"),
+        ({"source_tag": "first", "source_snapshot": 1}, "give one of"),
     ],
 )
 def test_a_mistake_is_found_before_anything_starts(lake: str, raw: Table, fields: dict[str, Any], said: str):

@@ -4,8 +4,8 @@
     python -m tests.bench.commits --commits 20 200
 
 Every commit adds ten rows of which half have the keys of earlier ones, out of 1,000 keys. With maintenance every tenth
-is followed by a full compaction and by an expiry down to ten snapshots; manifests are merged in any case. Files lie in
-memory, so that the seconds are the processor's own; `calls` and `bytes` are what a store would be asked for. Compare
+is followed by a full compaction and by an expiry down to ten snapshots; manifests are merged in any case. Files are in
+memory, so that the seconds are the processor's own; `calls` and `bytes` are the requests to a store. Compare
 figures of one run only.
 """
 

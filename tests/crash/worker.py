@@ -4,7 +4,8 @@
 JSON each. A request names the table's directory, the job, and when the child is to die:
 
 - `at`: it kills itself before its change of that number, counted from 0. A change is a call of the operating system
-  that opens a file for writing, links, renames or removes one below the directory, also half-way in a storage call;
+  that opens a file for writing, links, renames or removes one below the directory, also in the middle of a storage
+  call;
 - `after_ms`: this process kills it so long after its begin.
 """
 

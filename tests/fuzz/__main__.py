@@ -6,7 +6,7 @@
 
 begins with the files of the golden tables, keeps what it learns in `.cache/fuzz/<decoder>`, and on the first input
 that a decoder does not hold against leaves that input in `.cache/fuzz/crash-…` and ends with an error. Such an input
-goes into tests/fuzz/test_finds.py, where it stays.
+is added to tests/fuzz/test_finds.py.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Stage(Rehearsal):
             if outcome == "succeeded" and self.scenario.takes_back:
                 known = [self.after.rows["main"]]
             assert found in known, f"{said!r:.300}: {found} instead of {known}"
-        # Who finds a snapshot that says its name has committed.
+        # A process that finds a snapshot of its name has committed.
         commits = commits_of(self.world.table())
         assert set(commits.values()) <= {1}, commits
 
@@ -121,7 +121,7 @@ class Stage(Rehearsal):
             return False
 
     def has_lost_anything(self) -> bool:
-        """Whether files of before are gone, also those that the action removes."""
+        """Whether files of before were deleted, also those that the action removes."""
         return self._missing() != set()
 
     def _missing(self) -> set[str]:

@@ -39,7 +39,7 @@ def _commit(told: str) -> Commit:
 
 
 def three_way(old: Rows, ours: Rows, theirs: Rows) -> Rows:
-    """Our rows, with what became of the old ones in theirs."""
+    """Our rows, with the changes of the old ones in theirs."""
     names = sorted({name for rows in (old, ours, theirs) for row in rows.rows for name in row})
     before, mine, yours = (rows.counted(names) for rows in (old, ours, theirs))
     gone, come = before - yours, yours - before

@@ -4,7 +4,7 @@
    while actors are stopped in the middle of what they do.
 2. A new snapshot holds the rows that the change which made it should give (`kinds`); where two changes met, those
    rows that none of them touched.
-3. What no version needs is gone, as long as nobody was killed and nobody was in anybody's way.
+3. Files that no version needs are deleted, as long as no actor was killed or interrupted by another one.
 4. At the end, after clean-up: exactly what is needed is there, the table verifies, and each version reads as it did
    when it was made.
 """

@@ -242,7 +242,7 @@ def test_damaged_manifests_are_never_taken_for_others(seed: int) -> None:
             found = in_columns(bytes(data))
         except NotPlain:
             continue
-        except Exception:  # noqa: BLE001 - the container is damaged; then nobody asks for columns
+        except Exception:  # noqa: BLE001 - the container is damaged; then columns are not read
             with pytest.raises(CorruptTableError):
                 one_by_one(bytes(data))
             continue

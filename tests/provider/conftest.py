@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # imported when it is first asked for
+from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # imported when it is first used
 
 from paimon_engine import Catalog, Table
 

@@ -1,4 +1,4 @@
-"""Tables as assets: their addresses, what they bring to operators, and when operators tell of changes."""
+"""Tables as assets: their addresses, what they give operators, and when operators report changes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ HOME = os.environ["PAIMON_TEST_HOME"]
 
 
 def die_once(context, result):
-    """The worker is gone after the commit, and before Airflow hears of it."""
+    """The worker dies after the commit, and before Airflow records it."""
     if not os.path.exists(f"{HOME}/died"):
         open(f"{HOME}/died", "x").close()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -117,7 +117,7 @@ ACTIONS = (
     *(_delete_branch, _fast_forward, _purge, _clear_consumers),
 )
 NOT_UNDONE = (_fast_forward, _purge)
-"""These commit, or leave other roots under the names of those that they hide; `as_tags` brings these back."""
+"""These commit, or leave other roots under the names of those that they hide; `as_tags` restores these."""
 
 
 NUMBER_TAKEN = (_rollback, _delete_branch)

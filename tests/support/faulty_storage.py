@@ -156,7 +156,7 @@ def _late(found: list[FileInfo]) -> list[FileInfo]:
 
 
 class _BrokenStream(io.BytesIO):
-    """Ends in an error half-way."""
+    """Ends in an error in the middle."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)

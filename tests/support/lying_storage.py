@@ -8,7 +8,7 @@
     LyingStorage(inner, denies="unknown")                     `create` succeeds and says that it may have failed
     LyingStorage(inner, denies_changes=True)                  other puts and deletions succeed and say that they failed
 
-Only listings lie, and what a store answers by listing: whether a *directory* is there. A file that is asked for by its
+Only listings lie, and what a store answers by listing: whether a *directory* is there. A file that is requested by its
 name is found. `lies_left` bounds how many calls are answered with a lie; `told` counts the lies.
 """
 
@@ -29,7 +29,8 @@ Denies = Literal["", "taken", "unknown", "error"]
 
 
 class LyingStorage:
-    """`lists` and `where` choose the listings that are wrong, `where` by a pattern that is searched in the directory's path.
+    """`lists` and `where` choose the listings that are wrong, `where` by a pattern that is searched in the directory's
+    path.
 
     `denies` chooses how a `create` that has made the file says that it has not: `taken` answers False, as when an
     object store's client repeats its own request; `unknown` and `error` raise. `denied` chooses its paths, and those

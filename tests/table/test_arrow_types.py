@@ -40,7 +40,7 @@ HELD: list[tuple[pa.DataType, list[Any], Any]] = [
     (pa.decimal128(5, -2), [Decimal(9999900)], "DECIMAL(7, 0)"),
     (pa.string(), ["ü"], "STRING"),
     (pa.large_string(), ["ü"], "STRING"),
-    (pa.string_view(), ["a text that is longer than what lies in a view itself"], "STRING"),
+    (pa.string_view(), ["a text that is longer than a view stores inline"], "STRING"),
     (pa.binary(), [b"\0"], "BYTES"),
     (pa.large_binary(), [b"\0"], "BYTES"),
     (pa.binary_view(), [b"\0"], "BYTES"),

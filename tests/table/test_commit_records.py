@@ -61,7 +61,7 @@ def expire(world: World) -> None:
 
 
 def expire_as_java(world: World) -> None:
-    """Another engine's expiry, as far as others see it: old snapshots are gone, and nothing is told to records."""
+    """Another engine's expiry, as far as others see it: old snapshots are deleted, and records are not updated."""
     handle = world.handle
     *old, latest = snapshot_ids(handle)
     world.inner.delete([handle.paths.snapshot(number) for number in old])

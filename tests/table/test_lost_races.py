@@ -152,7 +152,7 @@ def test_an_overwrite_removes_what_came_while_it_lost_races():
     race.history.assert_exact()
 
 
-# ── what a table's options ask for ──────────────────────────────────────────────────────────────
+# ── options of a table ────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

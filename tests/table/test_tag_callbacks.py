@@ -377,7 +377,7 @@ def test_deletions_continue_though_notifications_fail(heard: Heard, tmp_path: Pa
     history.compact("b").write("c")
     history.expire(retain_max=1)
 
-    with pytest.raises(CallbackError, match=r"tag 't' of .+ is gone, but com\.acme\.Note"):
+    with pytest.raises(CallbackError, match=r"tag 't' of .+ was deleted, but com\.acme\.Note"):
         history.delete_tag("t")
 
     assert "a" not in history.names()

@@ -192,7 +192,7 @@ class _Rewrite:
     def _merged(
         self, section: Section, changelog: RollingWriter, *, rows_wanted: bool = True
     ) -> Generator[pa.RecordBatch]:
-        """Merged rows of a section; what changed goes into the changelog."""
+        """Merged rows of a section; changes are written to the changelog."""
         assert self._changed is not None
         for changed in self._changed.of(section, rows_wanted=rows_wanted):
             check_storable(self._table.schema, changed.rows)

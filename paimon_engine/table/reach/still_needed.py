@@ -172,9 +172,9 @@ def _beside_missing(table: TableHandle, files: Sequence[RootFiles], metadata: Co
     look unneeded. So nothing in a directory is deleted while a named file is missing there.
     """
     directories = {f"{table.paths.root}/statistics", f"{table.paths.root}/index"}
-    asked = directories & {_directory(path) for path in metadata}
-    stored = {info.path for directory in asked for info in table.env.storage.list(directory)}
-    named = {path for item in files for path in item.metadata if _directory(path) in asked}
+    relevant = directories & {_directory(path) for path in metadata}
+    stored = {info.path for directory in relevant for info in table.env.storage.list(directory)}
+    named = {path for item in files for path in item.metadata if _directory(path) in relevant}
     doubtful = {_directory(path) for path in named - stored}
     return {path for path in metadata if _directory(path) in doubtful}
 

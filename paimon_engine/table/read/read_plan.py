@@ -46,7 +46,7 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class UnitReader:
-    """Reads units of a part in a task: a plain value, fit for pickling."""
+    """Reads units of a part in a task: a picklable plain value."""
 
     table: SeenTable
     rows: RowSelection

@@ -1,1 +1,1 @@
-"""Deleting what nothing needs any more, and bringing it back."""
+"""Deleting files that nothing needs any more, and restoring them."""

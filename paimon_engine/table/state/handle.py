@@ -115,7 +115,7 @@ class TableHandle:
 
 @dataclass(frozen=True, slots=True)
 class PlainTable:
-    """Address of a table as a plain value, fit for pickling."""
+    """Address of a table as a picklable plain value."""
 
     path: str
     config: EnvConfig
@@ -135,7 +135,7 @@ class PlainTable:
 
 @dataclass(frozen=True, slots=True)
 class SeenTable:
-    """A table as a read sees it, with all schemas that are known of it: a plain value, fit for pickling."""
+    """A table as a read sees it, with all schemas that are known of it: a picklable plain value."""
 
     path: str
     config: EnvConfig

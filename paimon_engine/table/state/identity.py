@@ -1,4 +1,4 @@
-"""Which table it is: another one that takes its place under the same name has another id."""
+"""Which table it is: another one that replaces it under the same name has another id."""
 
 from __future__ import annotations
 

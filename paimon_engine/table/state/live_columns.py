@@ -1,4 +1,4 @@
-"""The live files of many manifests by way of columns: entries are made only of files that are live and asked for.
+"""The live files of many manifests by way of columns: entries are made only of files that are live and requested.
 
 Manifests are decoded side by side (`meta/manifest_columns`). Those with anything unusual are read entry by entry, and
 go into the same columns. Wherever entries do not add up there is no answer, and who asked goes through entries one by
@@ -43,7 +43,7 @@ class FoundFiles(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What is asked for: of the partitions that occur, those that matter, and of these some buckets.
+    """The request: of the partitions that occur, those that matter, and of these some buckets.
 
     `buckets` gives the numbers of the buckets that matter, for files of a partition that has so many, with a schema of
     that id; None for all.

@@ -364,7 +364,7 @@ class MetadataWriter:
         side_by_side(self._table, [partial(self._store, path, data) for path, data in gathered.items()])
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
-        """Writes entries, in order, to as many manifests as their size asks for.
+        """Writes entries, in order, to as many manifests as their size requires.
 
         Raises: UnsupportedError if unknown fields of the entries cannot go into one manifest.
         """

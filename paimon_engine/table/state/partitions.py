@@ -91,7 +91,7 @@ def relative_path(table: TableHandle, values: Sequence[Any]) -> str:
 def resolve_partition_spec(table: TableHandle, live: Sequence[Partition], given: Mapping[str, Any]) -> dict[str, Any]:
     """As `partition_spec`, but the name of the default partition means that text where no live one has null.
 
-    Rows may hold the name as a text, and lie in the directory of the null then. To Java the name is null, whatever the
+    Rows may have the name as a text, and are in the directory of null then. To Java the name is null, whatever the
     rows hold, so that it cannot name such a partition at all.
 
     Raises: InvalidArgumentError if there is one of each, so that it is not known which is meant.

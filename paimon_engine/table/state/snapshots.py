@@ -174,7 +174,7 @@ def _listed_newest_id(table: TableHandle, hint: int | None) -> int | None:
     storage, paths = table.env.storage, table.paths
     newest = max(snapshot_ids(table), default=0)
     if hint and newest <= hint:
-        # The listing lacks what the hint speaks of, or its successor: files are asked for by their names.
+        # The listing lacks the hint's snapshot, or its successor: files are requested by their names.
         while storage.exists(paths.snapshot(max(newest, hint) + 1)):
             newest = max(newest, hint) + 1
     if hint and newest < hint and not storage.exists(paths.snapshot(hint)):
@@ -409,7 +409,7 @@ def consumers(table: TableHandle) -> dict[str, int]:
 def choose_snapshot(
     table: TableHandle, *, snapshot: int | None = None, tag: str | None = None, timestamp_ms: int | None = None
 ) -> Snapshot | None:
-    """The snapshot that the caller asks for, at most one way; the latest if none. None on an empty table.
+    """The snapshot that the caller names, in at most one way; the latest if none. None on an empty table.
 
     A timestamp picks the newest snapshot that is not younger; when snapshots that old have expired, the newest tag
     that is not younger is used.

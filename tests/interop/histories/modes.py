@@ -1,16 +1,15 @@
-"""Options that change during a history: what they are after each step, and whether a table is ready for another meaning.
+"""Options that change during a history: what they are after each step, and whether a table is ready for another
+meaning.
 
 Two options decide what the levels of a table mean: with deletion vectors each key is live in one file, and with a
 lookup compaction a record above level 0 includes all older ones of its key. Java 0.9 changes them whatever the
 levels hold, and reads other rows then; this engine refuses what would do so. The table here says when, from what Java
-tells of files.
+shows of files.
 
-| change | ready, if |
-| --- | --- |
-| to what it was at the latest snapshot | always |
-| vectors on | each bucket lies in one level, which is not level 0, and has no delete records |
-| vectors off | nothing is marked |
-| lookup on or off, where versions add up | each bucket has one level above level 0 at most; off also if a partial update only fills in values, which may be done again |
+| change | ready, if | | --- | --- | | to what it was at the latest snapshot | always | | vectors on | each bucket has
+one level, which is not level 0, and has no delete records | | vectors off | nothing is marked | | lookup on or off,
+where versions add up | each bucket has one level above level 0 at most; off also if a partial update only fills in
+values, which may be done again |
 """
 
 from __future__ import annotations

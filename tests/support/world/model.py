@@ -105,7 +105,7 @@ class Line:
         self.at = {number: self.at.get(number, self.rows) for number in ids}
 
     def back_to(self, snapshot: int, rows: Rows) -> None:
-        """Newer snapshots and tags are gone."""
+        """Newer snapshots and tags are deleted."""
         self.rows = rows
         self.at = {number: found for number, found in self.at.items() if number <= snapshot}
         self.at[snapshot] = rows
