@@ -1,4 +1,4 @@
-"""Moving aside instead of deleting, in every action that deletes: what is moved, where it is stored, and how it is restored."""
+"""Quarantines in every action that deletes: what is moved, where it is stored, and how it is restored."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@
     python -m tests.bench.compaction --task-memory 64    # a bucket larger than the memory of a task, in MiB
 
 The floor reads the same files through Arrow and writes as many rows as are left into one file, with the writer settings
-of the compaction and no merge. Every figure is that of a process of its own on one thread: processor seconds of the
+of the compaction and no merge. Every figure is that of a separate process on one thread: processor seconds of the
 step alone, and the peak memory of the whole process, of which Python and Arrow take about 150 MB. Rounds alternate, so
 that floor and compaction share the machine's moods; the median counts. Compare figures of one run only.
 
@@ -156,7 +156,7 @@ def make_table(folder: Path, name: str, rows: int, runs: int) -> Path:
     return Path(table.path)
 
 
-# ── steps, each in a process of its own ─────────────────────────────────────────────────────────
+# ── steps, each in a separate process ─────────────────────────────────────────────────────────
 
 
 def data_files(path: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """How much memory the engine takes for what is large: rows, buckets, numbers of files and of snapshots.
 
-`python -m tests.bench.memory` runs every case in a process of its own and prints its peak beyond what the process had
+`python -m tests.bench.memory` runs every case in a separate process and prints its peak beyond what the process had
 when the work began, in MB; `python -m tests.bench.memory CASE [SIZE]` one of them, also with another size.
 `docs/sizing.md` says what is promised; `tests/table/test_memory_peaks.py` holds the quick cases to it.
 """
@@ -78,7 +78,7 @@ def _handle(directory: str) -> TableHandle:
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` makes the table of a size; each step begins on it in a process of its own, and gives what is watched."""
+    """`prepare` makes the table of a size; each step begins on it in a separate process, and gives what is watched."""
 
     size: int
     prepare: Callable[[str, int], None]
@@ -203,7 +203,7 @@ CASES: Final = {
 
 
 def measured(name: str, size: int | None = None) -> dict[str, int]:
-    """Peaks of a case in MB by step, each in a process of its own."""
+    """Peaks of a case in MB by step, each in a separate process."""
     found = {}
     with tempfile.TemporaryDirectory() as directory:
         number = str(size or CASES[name].size)

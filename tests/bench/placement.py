@@ -1,7 +1,7 @@
 """Up to which size a job is better off in the process of its Airflow task than on an embedded Spark.
 
 `python -m tests.bench.placement [MB …]` compacts the same table of each size, four overlapping runs in two buckets,
-both ways, each in a process of its own: seconds on the clock and of processor time, and memory of the process and of
+both ways, each in a separate process: seconds on the clock and of processor time, and memory of the process and of
 all that it started, at its highest. On a machine with other work, the processor time is what can be compared.
 """
 

@@ -3,7 +3,7 @@
     python -m tests.bench.s3_commits                       # 1, 4 and 8 writers, 10 seconds each
     python -m tests.bench.s3_commits --writers 4 --seconds 30
 
-The server is moto's, in a process of its own, which answers one request after another: compare figures of one run, or
+The server is moto's, in a separate process, which answers one request after another: compare figures of one run, or
 of runs that take turns on one machine. Requests are those of the server's log, so what its clients add is in them.
 """
 

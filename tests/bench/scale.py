@@ -1,6 +1,6 @@
 """Time and memory of work on metadata, on tables of many files: `python -m tests.bench.scale [SIZE ...]`.
 
-Each step runs in a process of its own, on metadata that is written as it would be by real commits, for data files that do
+Each step runs in a separate process, on metadata that is written as it would be by real commits, for data files that do
 not exist: what is measured reads no rows. Printed are CPU seconds, wall seconds and the peak of the process in MB, by
 number of files, and the exponent from one size to the next (1.0: linear).
 """
@@ -143,7 +143,7 @@ def _carry_out(warehouse: str, kind: str, step: str) -> None:
 
 
 def measured(warehouse: str, kind: str, step: str) -> dict[str, float]:
-    """CPU seconds, wall seconds and peak MB of a step, in a process of its own."""
+    """CPU seconds, wall seconds and peak MB of a step, in a separate process."""
     command = [sys.executable, "-m", "tests.bench.scale", "--step", warehouse, kind, step]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""The command line as a process of its own, and jobs that end with their starter."""
+"""The command line as a separate process, and jobs that end with their starter."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_guarded_job_ends_on_request(guarded: subprocess.Popen[str]):
 
 
 def test_a_misspelt_option_is_reported_in_a_line(tmp_path: Path):
-    """In a process of its own: within a test run, warnings are errors."""
+    """In a separate process: within a test run, warnings are errors."""
     statement = "CREATE TABLE db.t (k INT) WITH ('buckt' = '2')"
     done = subprocess.run(
         [*COMMAND, "create", statement, "-w", str(tmp_path)], capture_output=True, text=True, timeout=120, check=False

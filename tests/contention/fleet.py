@@ -1,6 +1,6 @@
 """Several processes on one table, each with a role, for some time; then accounts are settled.
 
-Every row has a key of its own, and the table has no primary key, or one: so that a row which is lost, or is there
+Every row has a unique key, and the table has no primary key, or one: so that a row which is lost, or is there
 twice, shows. The processes are forked off one that has imported everything.
 """
 

@@ -1,4 +1,4 @@
-"""Starts the fleet in a process of its own: one with threads and connections must not be forked."""
+"""Starts the fleet in a separate process: one with threads and connections must not be forked."""
 
 from __future__ import annotations
 

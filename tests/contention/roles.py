@@ -1,6 +1,6 @@
 """What each process of the fleet does, again and again: one act per role.
 
-A worker keeps a model of what was acknowledged to it: its rows, those of which nobody knows, and what each tag held
+A worker keeps a model of what was acknowledged to it: its rows, those whose state is unknown, and what each tag held
 when it was made. An act raises whatever nobody should meet; what is legitimate beside others (a conflict, a snapshot
 that expired while it was read) it counts.
 """

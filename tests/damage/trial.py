@@ -1,4 +1,4 @@
-"""Tries damages in a process of their own, which may be killed by what it reads.
+"""Tries damages in a separate process, which may be killed by what it reads.
 
     python -m tests.damage.trial < damages
 

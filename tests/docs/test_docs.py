@@ -182,7 +182,7 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_first_example_of_spark_runs(tmp_path: Path):
-    """In a process of its own: one process has one Spark, and other tests may have theirs."""
+    """In a separate process: one process has one Spark, and other tests may have theirs."""
     block = next(blocks(DOCS / "spark.md"))
     program = tmp_path / "example.py"
     program.write_text(block.code.replace(WAREHOUSE, str(tmp_path / "lake")), encoding="utf-8")

@@ -44,7 +44,7 @@ class Disk:
         os.unlink(self._ballast)
 
     def tight(self, blocks: int, job: Callable[[], Any], *, takes_back: bool) -> bool:
-        """Carries a job out with little space: whether it succeeded. Raises AssertionError for what must not be."""
+        """Carries a job out with little space: whether it succeeded. Raises AssertionError for what is not allowed."""
         self.leave(blocks)
         failed: PaimonError | None = None
         try:

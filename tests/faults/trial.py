@@ -27,7 +27,7 @@ def trials(stage: Rehearsal) -> Iterator[tuple[int, str]]:
 
 
 def run_trial(stage: Rehearsal, fail_at: int, way: str) -> str:
-    """`succeeded`, or the kind of error that the action raised. Raises AssertionError for what must not be."""
+    """`succeeded`, or the kind of error that the action raised. Raises AssertionError for what is not allowed."""
     stage.reset()
     outcome, said = stage.attempt(fail_at=fail_at, way=way)
     if way == "late" and outcome == "succeeded" and look(stage.world) != stage.after:

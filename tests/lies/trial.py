@@ -138,7 +138,7 @@ def _origin(path: str) -> str:
 
 
 def run_trial(stage: Stage, lie: Lie) -> str:
-    """How the action ended. Raises AssertionError for what must not be."""
+    """How the action ended. Raises AssertionError for what is not allowed."""
     stage.reset()
     outcome, said = stage.attempt(lie.over(stage.world.inner))
     stage.check(outcome, said)

@@ -12,7 +12,7 @@ from tests.support.world.model import Change, Commit, Row, Rows
 
 
 def merge(world: World, table: Table, name: str, *, dry_run: bool = False) -> Any:
-    """Merges the branch into the table; None if others have forgotten meanwhile where it began."""
+    """Merges the branch into the table; None if others have deleted its base meanwhile."""
     change = Change(lambda _: None, lambda row: True, keeps_order=False)
     user = world.user(line_name(table), change)
     plan = table.merge_branch(name, dry_run=True)

@@ -42,7 +42,7 @@ def purge(world: World, table: Table) -> Any:
 
 
 def go_on(world: World, table: Table) -> Any:
-    """Others commit twice, and forget all but the latest snapshot."""
+    """Others commit twice, and expire all but the latest snapshot."""
     write(world, table, 5, 6)
     table.compact(full=True)
     return table.expire_snapshots(retain_max=1)

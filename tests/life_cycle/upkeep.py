@@ -1,4 +1,4 @@
-"""What histories do to keep a table well: clustering, merging branches, purging, restoring, repairing."""
+"""Actions of histories that maintain a table: clustering, merging branches, purging, restoring, repairing."""
 
 from __future__ import annotations
 

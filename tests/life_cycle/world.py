@@ -95,7 +95,7 @@ class World(Place):
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 
     def lines(self) -> list[str]:
-        """Main and the branches that are whole."""
+        """Main and the branches that are complete."""
         found = {
             path.split("/")[1][len("branch-") :]
             for path in self.reach.stored()
@@ -303,7 +303,7 @@ class World(Place):
         assert not left, f"{what} has left {sorted(left)}"
 
     def finish(self, *, reads_all: bool = True) -> None:
-        """Everybody comes to an end, clean-up runs, and the table is as it should be.
+        """All actors end, clean-up runs, and the table is as the model says.
 
         Without `reads_all` it is believed that files that are there, and never change, read as they did before.
         """

@@ -12,7 +12,7 @@ from tests.partial_views.trial import DEEDS, FAR_MS, LOOKING, can_know, run_tria
 from tests.partial_views.views import View, views
 
 CONFIRMED = "remove_orphan_files, confirmed"
-"""Only some views leave a trace that no confirmation overrules; they have a test of their own."""
+"""Only some views leave a trace that no confirmation overrules; they have a separate test."""
 OTHERS = tuple(deed for deed in DEEDS if deed not in (*LOOKING, CONFIRMED))
 
 

@@ -96,7 +96,7 @@ DEEDS: Final[Mapping[str, Deed]] = {
 
 
 EMPTYING: Final = ("empty_quarantine", "drop_table")
-"""What deletes permanently, since somebody wishes it, what was quarantined."""
+"""What deletes permanently, on request, what was quarantined."""
 LOOKING: Final = ("remove_orphan_files", "remove_orphan_files, quarantine")
 _TAG_OR_BRANCH = re.compile(r"(?:branch/branch-[^/]+/(?:snapshot/snapshot-\d+|schema/.*)|(?:.*/)?tag/tag-[^/]+)")
 

@@ -1,4 +1,4 @@
-"""Parts of a table that somebody may see: while it is copied or restored, or through a store that forgets."""
+"""Parts of a table that a process may see: while it is copied or restored, or through a store that forgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deletion that moves its files aside is paused at each of its calls, while others restore or empty quarantines.
+"""A deletion that quarantines its files is paused at each of its calls, while others restore or empty quarantines.
 
 Each earlier file must be complete at its original path or in a quarantine from which it can be restored, and the table
 must be valid once everything is restored a day later.

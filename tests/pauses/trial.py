@@ -111,7 +111,7 @@ def pauses(stage: Rehearsal) -> Iterator[Pause]:
 
 
 def run_pause(stage: Rehearsal, pause: Pause) -> str:
-    """`succeeded`, or the kind of error that the action raised. Raises AssertionError for what must not be."""
+    """`succeeded`, or the kind of error that the action raised. Raises AssertionError for what is not allowed."""
     stage.reset()
     outcome, result = stage.attempt(fail_at=pause.number, act=lambda _verb, _path: _once(stage, pause))
     results = result if isinstance(result, list) else [result]

@@ -1,4 +1,4 @@
-"""`airflow paimon`, as a shell calls it: each command in a process of its own."""
+"""`airflow paimon`, as a shell calls it: each command in a separate process."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Victim:
-    """A table, and a task that works on it in a process of its own."""
+    """A table, and a task that works on it in a separate process."""
 
     def __init__(self, home: Path, made: Path, action: str, cores: int) -> None:
         kind = "append" if action == "cluster" else "keyed"

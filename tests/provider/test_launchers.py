@@ -144,7 +144,7 @@ def test_secrets_are_in_the_environment_only_while_the_job_runs(catalog: Catalog
         InProcess().launch(job, {})
 
 
-# ── a process of its own ────────────────────────────────────────────────────────────────────────
+# ── a separate process ────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def classic_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="session")
 def connect_url(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark Connect server in a process of its own, whose workers do not know our code."""
+    """The address of a Spark Connect server in a separate process, whose workers do not know our code."""
     home = Path(pyspark.__file__).parent
     directory = tmp_path_factory.mktemp("connect")
     port = _free_port()

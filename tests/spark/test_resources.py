@@ -39,7 +39,7 @@ with open_executor("local[1]", Resources(memory=600 << 20, spark_conf=settings))
 
 
 def test_an_embedded_session_takes_memory_settings_and_options_of_the_jvm():
-    """In a process of its own: where a JVM runs already, it keeps its memory and its options."""
+    """In a separate process: where a JVM runs already, it keeps its memory and its options."""
     ended = subprocess.run([sys.executable, "-c", LOOK], check=True, capture_output=True, text=True)
 
     found = json.loads(ended.stdout.splitlines()[-1])

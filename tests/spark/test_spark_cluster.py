@@ -1,4 +1,4 @@
-"""A classic Spark with a master, a worker and an executor in processes of their own, which do not have the engine."""
+"""A classic Spark with a master, a worker and an executor in separate processes, which do not have the engine."""
 
 from __future__ import annotations
 

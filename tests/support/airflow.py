@@ -1,4 +1,4 @@
-"""A real Airflow whose parts are processes of their own, so that each can be killed and started again.
+"""A real Airflow whose parts are separate processes, so that each can be killed and started again.
 
 API server, scheduler, DAG processor and triggerer share an SQLite database in a folder of the test, listen on free
 ports of 127.0.0.1, and end with the `with` block; if the test itself is killed, they end too. Tests see what users see:
@@ -310,7 +310,7 @@ class RealAirflow:
 
 
 class _Part:
-    """A process in a session of its own, with a guard that ends the session when this process has ended."""
+    """A process in a separate session, with a guard that ends the session when this process has ended."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         with log.open("ab") as output:

@@ -22,7 +22,7 @@ HADOOP = ("hadoop-client-*.jar", "snappy-java-*.jar", "commons-logging-*.jar", "
 
 
 def require_compiler() -> None:
-    """Skips where there is no JDK."""
+    """Skips if there is no JDK."""
     if shutil.which("javac") is None:
         pytest.skip("no javac: the programs that drive Java Paimon are compiled when they start")
 

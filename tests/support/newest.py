@@ -1,4 +1,4 @@
-"""The newest release of Java Paimon, in a process of its own: `newest.read(path)`, `newest.write(path, rows_of=…)`.
+"""The newest release of Java Paimon, in a separate process: `newest.read(path)`, `newest.write(path, rows_of=…)`.
 
 Its jar is fetched by Maven; the Hadoop classes that it needs come with pyspark.
 """

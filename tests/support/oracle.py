@@ -1,4 +1,4 @@
-"""The Java library in a process of its own: `oracle.read(path)`, `oracle.problems(path)`, `oracle.call(op, …)`.
+"""The Java library in a separate process: `oracle.read(path)`, `oracle.problems(path)`, `oracle.call(op, …)`.
 
 The reference's own `README.md` lists the commands. What it downloads and compiles is written to `.cache/oracle`.
 """

@@ -1,4 +1,4 @@
-"""The Python and Rust clients of Paimon, in an environment of their own: pypaimon cannot be installed with Airflow.
+"""The Python and Rust clients of Paimon, in a separate environment: pypaimon cannot be installed with Airflow.
 
 The environment is in `.cache/pypaimon` and is made on first use, with the versions of `pypaimon-pins.txt`.
 One process there (`pypaimon_server.py`) answers all requests of a test run.

@@ -95,7 +95,7 @@ def write(request: Request) -> None:
 
 
 def write_at_once(request: Request) -> None:
-    """One commit per Arrow file, each in a thread of its own; all look for the first snapshot before one makes it."""
+    """One commit per Arrow file, each in a separate thread; all look for the first snapshot before one makes it."""
     from concurrent.futures import ThreadPoolExecutor
     from threading import Barrier, BrokenBarrierError
 

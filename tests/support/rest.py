@@ -1,4 +1,4 @@
-"""The REST catalog server of `rest_server.py`, in a process of its own."""
+"""The REST catalog server of `rest_server.py`, in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An S3 server in a process of its own, for tests whose tables are in a bucket with lent credentials."""
+"""An S3 server in a separate process, for tests whose tables are in a bucket with lent credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peaks of memory, each in a process of its own, held against what `docs/sizing.md` promises."""
+"""Peaks of memory, each in a separate process, held against what `docs/sizing.md` promises."""
 
 from __future__ import annotations
 

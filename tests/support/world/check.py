@@ -1,4 +1,4 @@
-"""What must hold of a table, whatever was done to it: it is sound, and it is what it should be."""
+"""What must be true of a table after any action: it is valid, and equals the model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def clean(world: World) -> None:
 
 
 def assert_kept(found: Rows, known: Rows, key: str, *, unsure: Collection[Any]) -> None:
-    """Each row that was acknowledged is there once, and no other, apart from keys of which nobody is sure."""
+    """Each row that was acknowledged is there once, and no other, apart from keys whose state is unknown."""
     names = known.kind.schema.names
     times = Counter(row[key] for row in found.rows)
     twice = [value for value, count in times.items() if count > 1]

@@ -225,7 +225,7 @@ class History(Place):
         return {f"{self.root}/{path}" for path in Reach(self.storage, self.root).all_needed()}
 
     def assert_sound(self) -> None:
-        """Everything needed is there, and fits together; what is in data files nobody looks at."""
+        """Everything needed is there, and fits together; data files are not read."""
         assert_sound(self.handle, footers=False)
 
     def assert_exact(self) -> None:

@@ -1,4 +1,4 @@
-"""What a table must hold, kept beside it in plain dictionaries."""
+"""The rows that a table must have, in plain dictionaries."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class World(Place):
 
 
 class Real(Place):
-    """The table at an address, by the machine's clock and with ids that nobody else has; `options` are the store's."""
+    """The table at an address, by the machine's clock and with unique ids; `options` are the store's."""
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
         super().__init__(storage_for(root, options or {}), root=root, threads=os.cpu_count() or 1)
