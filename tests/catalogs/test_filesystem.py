@@ -133,5 +133,5 @@ def test_options_about_speed_change_nothing(tmp_path: Path):
 
 def test_a_secret_that_is_not_set_is_named():
     options = {"metastore": "rest", "uri": "http://127.0.0.1:1", "token.provider": "bear"}
-    with pytest.raises(InvalidArgumentError, match="token is to come from the environment variable NO_SUCH_TOKEN"):
+    with pytest.raises(InvalidArgumentError, match="token is taken from the environment variable NO_SUCH_TOKEN"):
         Catalog("lake", options=options, secrets={"token": "NO_SUCH_TOKEN"})

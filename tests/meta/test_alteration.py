@@ -213,7 +213,7 @@ REFUSED: list[tuple[Sequence[SchemaChange], type[PaimonError], str]] = [
     ([AddColumn("a", "INT")], InvalidArgumentError, "a column 'a' already"),
     ([AddColumn("n", "INT NOT NULL")], InvalidArgumentError, "'n' cannot be NOT NULL"),
     ([AddColumn("n", "INT", after="z")], InvalidArgumentError, "no column 'z'"),
-    ([AddColumn("n", "INT", first=True, after="a")], InvalidArgumentError, "give one place"),
+    ([AddColumn("n", "INT", first=True, after="a")], InvalidArgumentError, "give one position"),
     ([AddColumn("n", "WIDE INT")], InvalidArgumentError, "not a Paimon type"),
     ([AddColumn("_KEY_n", "INT")], InvalidArgumentError, "reserved"),
     ([AddColumn("n", "DECIMAL(39, 0)")], InvalidArgumentError, "out of bounds"),
@@ -228,7 +228,7 @@ REFUSED: list[tuple[Sequence[SchemaChange], type[PaimonError], str]] = [
     ([DropColumn("z")], InvalidArgumentError, "no column 'z'"),
     ([DropColumn("k")], InvalidArgumentError, "'k' is part of the primary key, so it cannot be dropped"),
     ([DropColumn("p")], InvalidArgumentError, "'p' is a partition key, so it cannot be dropped"),
-    ([DropColumn("r.y.z")], InvalidArgumentError, "the only one left"),
+    ([DropColumn("r.y.z")], InvalidArgumentError, "the only field"),
     (
         [SetOption("fields.a.stats-mode", "none"), DropColumn("a")],
         InvalidArgumentError,

@@ -30,8 +30,8 @@ REFUSED: list[tuple[dict[str, Any], type[PaimonError], str]] = [
     ({"primary_keys": ["k"], "partition_keys": ["p"], "options": {"bucket": "-2"}}, InvalidArgumentError, "or -2"),
     ({"options": {"bucket": "-2"}}, InvalidArgumentError, "'-2' is for tables with a primary key"),
     ({"options": {"bucket": "-3"}}, InvalidArgumentError, "'bucket' = '-3'"),
-    ({"options": {"bucket-key": "k"}}, InvalidArgumentError, "goes with a fixed number of buckets"),
-    ({"primary_keys": ["k"], "options": {"bucket-key": "k"}}, InvalidArgumentError, "'bucket-key' goes with"),
+    ({"options": {"bucket-key": "k"}}, InvalidArgumentError, "requires a fixed number of buckets"),
+    ({"primary_keys": ["k"], "options": {"bucket-key": "k"}}, InvalidArgumentError, "'bucket-key' requires"),
     (
         {"primary_keys": ["k"], "partition_keys": ["p"], "options": {"sequence.field": "v"}},
         InvalidArgumentError,
