@@ -98,7 +98,7 @@ def open_table(ref: TableRef, storage: StorageRef, catalog: CatalogRef, options:
     """
     options = _checked(options)
     if catalog.options:
-        metastore, name = open_metastore(_catalog_config(ref, storage, catalog)), _name_in_catalog(ref)
+        name, metastore = _name_in_catalog(ref), open_metastore(_catalog_config(ref, storage, catalog))
         return metastore.load_table(name, branch=MAIN_BRANCH, options=options)
     location = ref.location()
     return load_table(location, EnvConfig(location, storage.options, storage.secrets), options=options)
