@@ -10,6 +10,7 @@ import pyarrow as pa
 from paimon_engine import inspect
 from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
 from paimon_engine.actions.commit import AbortResult, CommitResult, abort_messages, commit_messages
+from paimon_engine.actions.export_files import Export, ExportResult, export_files
 from paimon_engine.actions.write import (
     CommitAttributes,
     WriteResult,
@@ -19,6 +20,7 @@ from paimon_engine.actions.write import (
     write_frame,
 )
 from paimon_engine.clean_up_verbs import CleanUpVerbs
+from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import Executor
 from paimon_engine.inspect.system_tables import open_system_table
@@ -259,6 +261,38 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         from paimon_engine.spark.read import read_frame
 
         return read_frame(self._executor, self._source, request, self._system)
+
+    def export(
+        self,
+        target: str,
+        format: str = "parquet",  # noqa: A002 - what users of files call it
+        columns: Sequence[str] | None = None,
+        *,
+        where: str | Condition | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        partition_by: Sequence[str] | None = None,
+        if_exists: str = "error",
+        storage_options: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> ExportResult:
+        """Writes rows to files for other programs: `parquet`, `orc`, `avro`, `csv`, or `json` with one object a line.
+
+        The target is one file; with `partition_by` a directory with directories `column=value`, of which `[]` makes one
+        without these. It is there completely or not at all: on an object store a directory is complete when it has
+        its file `_SUCCESS`. `if_exists` is `error`, `ignore`, or `replace`, which replaces a file, or a directory
+        that an export has made. `storage_options` are those of the target's store, by default the table's.
+
+        Raises: InvalidArgumentError; ConflictError if the target is there; NotFoundError; StorageError.
+        """
+        asked = ReadRequest(columns=names_of(columns), where=where, snapshot=snapshot, tag=tag, limit=limit)
+        export = Export(target, format, names_of(partition_by, "partition_by"), if_exists)
+        if storage_options is not None:
+            store = EnvConfig(target, storage_options)
+        else:
+            own = self._handle.config
+            store = EnvConfig(target, own.options, own.secrets)
+        return export_files(self._handle, asked, export, store)
 
     def _request(self, given: Mapping[str, Any]) -> ReadRequest:
         """What is to be read; `given` are the arguments of a verb, `locals()` at its begin.

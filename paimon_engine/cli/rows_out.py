@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from paimon_engine.cli.arguments import Output
-from paimon_engine.cli.terminal import as_json, row_counter, shown, shown_json
+from paimon_engine.cli.terminal import row_counter, shown, shown_json
+from paimon_engine.format.text_rows import flat, flat_schema, json_lines
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What begins a formula in a spreadsheet."""
@@ -75,10 +73,11 @@ def _writer(schema: pa.Schema, style: _Style, sink: BinaryIO, stack: ExitStack) 
         return write
     if style.output is Output.JSON:
         return lambda batch: sink.write(_json_lines(batch, style))
-    flat = pa.schema([field.with_type(pa.string()) if _no_csv_form(field.type) else field for field in schema])
-    named = pa.schema([field.with_name(style.of_csv(field.name)) for field in flat])
+    named = pa.schema([field.with_name(style.of_csv(field.name)) for field in flat_schema(schema)])
     csv = stack.enter_context(pcsv.CSVWriter(sink, named))
-    return lambda batch: csv.write_batch(_flatten(batch, flat, named, style))
+    return lambda batch: csv.write_batch(
+        pa.record_batch([style.of_column(flat(column)) for column in batch.columns], schema=named)
+    )
 
 
 @dataclass(frozen=True)
@@ -105,46 +104,7 @@ def _is_text(data_type: pa.DataType) -> bool:
 
 
 def _json_lines(batch: pa.RecordBatch, style: _Style) -> bytes:
-    lines = [json.dumps(_plain(row), default=_text, ensure_ascii=False, allow_nan=False) for row in batch.to_pylist()]
+    lines = json_lines(batch)
     if style.is_terminal:
         lines = [shown_json(line) for line in lines]
     return "".join(line + "\n" for line in lines).encode()
-
-
-def _no_csv_form(data_type: pa.DataType) -> bool:
-    tests = (pa.types.is_nested, pa.types.is_binary, pa.types.is_fixed_size_binary)
-    return any(is_type(data_type) for is_type in tests)
-
-
-def _flatten(batch: pa.RecordBatch, schema: pa.Schema, named: pa.Schema, style: _Style) -> pa.RecordBatch:
-    """Nested values as JSON text, bytes as Base64; texts as the style has them."""
-    columns = [
-        column
-        if column.type == field.type
-        else pa.array([_csv_text(value) for value in column.to_pylist()], pa.string())
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.record_batch([style.of_column(column) for column in columns], schema=named)
-
-
-def _csv_text(value: Any) -> str | None:
-    if value is None or isinstance(value, bytes):
-        return None if value is None else _text(value)
-    return json.dumps(_plain(value), default=_text, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become texts, as Spark writes them."""
-    match value:
-        case dict():
-            return {key: _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case _:
-            return value
-
-
-def _text(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else as_json(value)

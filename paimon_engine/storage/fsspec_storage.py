@@ -102,6 +102,11 @@ class FsspecStorage:
             file = self._fs.open(self._native(path), "rb", cache_type="readahead", block_size=_READ_AHEAD_BYTES)
             return cast("BinaryIO", file)
 
+    @property
+    def is_object_store(self) -> bool:
+        """Whether an object appears when it is complete, and directories are prefixes."""
+        return self._is_object_store
+
     def writer(self, path: str) -> BinaryIO:
         self._check_writable(path)
         with _mapped(path):

@@ -35,20 +35,20 @@ class LocalStorage:
         self._publish = publish
 
     def read(self, path: str) -> bytes:
-        with _mapped(path), open(_local(path), "rb") as file:
+        with _mapped(path), open(local_path(path), "rb") as file:
             return file.read()
 
     def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:  # noqa: ARG002 - costs nothing here
         with _mapped(path):
             # Arrow's own file reads without the interpreter lock and without a copy.
-            return cast("BinaryIO", pa.OSFile(_local(path), "rb"))
+            return cast("BinaryIO", pa.OSFile(local_path(path), "rb"))
 
     def writer(self, path: str) -> BinaryIO:
         with _mapped(path):
             return cast("BinaryIO", _LocalFile(path))
 
     def create(self, path: str, data: bytes) -> bool:
-        local = _local(path)
+        local = local_path(path)
         with _mapped(path):
             temporary = _write_temporary(local, data)
             try:
@@ -62,7 +62,7 @@ class LocalStorage:
             return created
 
     def overwrite(self, path: str, data: bytes) -> None:
-        local = _local(path)
+        local = local_path(path)
         with _mapped(path):
             temporary = _write_temporary(local, data)
             try:
@@ -72,11 +72,11 @@ class LocalStorage:
                 raise
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(_local(path))
+        return os.path.exists(local_path(path))
 
     def stat(self, path: str) -> FileInfo:
         with _mapped(path):
-            return _info(path.rstrip("/"), os.stat(_local(path)))
+            return _info(path.rstrip("/"), os.stat(local_path(path)))
 
     def list(self, prefix: str) -> list[FileInfo]:
         with _mapped(prefix):
@@ -92,28 +92,28 @@ class LocalStorage:
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             with _mapped(path):
-                _remove(_local(path))
+                _remove(local_path(path))
 
     def delete_dir(self, path: str) -> None:
         # Not empty, absent, or no permission: in each case the directory stays, as the contract says.
         with contextlib.suppress(OSError):
-            os.rmdir(_local(path))
+            os.rmdir(local_path(path))
 
     def make_dir(self, path: str) -> None:
         with _mapped(path):
-            os.makedirs(_local(path), exist_ok=True)
+            os.makedirs(local_path(path), exist_ok=True)
 
     def rename_dir(self, source: str, target: str) -> None:
         with _mapped(source):
-            if os.path.lexists(_local(target)):
+            if os.path.lexists(local_path(target)):
                 raise StorageError(f"{target}: the name is taken")
-            os.makedirs(os.path.dirname(_local(target)), exist_ok=True)
+            os.makedirs(os.path.dirname(local_path(target)), exist_ok=True)
             # A directory that another process makes meanwhile is replaced if it is empty, which loses nothing.
-            os.rename(_local(source), _local(target))
+            os.rename(local_path(source), local_path(target))
 
     def delete_tree(self, path: str) -> None:
         with _mapped(path), contextlib.suppress(*_ABSENT):
-            shutil.rmtree(_local(path))
+            shutil.rmtree(local_path(path))
 
 
 class _LocalFile(io.BufferedIOBase):
@@ -121,8 +121,8 @@ class _LocalFile(io.BufferedIOBase):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        os.makedirs(os.path.dirname(_local(path)), exist_ok=True)
-        self._file = open(_local(path), "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - closed by `close`
+        os.makedirs(os.path.dirname(local_path(path)), exist_ok=True)
+        self._file = open(local_path(path), "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - closed by `close`
 
     def writable(self) -> bool:
         return True
@@ -156,15 +156,15 @@ class _LocalFile(io.BufferedIOBase):
             try:
                 self.close()
             except StorageError:
-                _remove(_local(self._path))
+                _remove(local_path(self._path))
                 raise
             return
         with contextlib.suppress(OSError):
             self._file.close()
-        _remove(_local(self._path))
+        _remove(local_path(self._path))
 
 
-def _local(path: str) -> str:
+def local_path(path: str) -> str:
     """The path for the operating system: without the scheme, made absolute."""
     if path.startswith("file://"):
         path = path[len("file://") :]
@@ -186,7 +186,7 @@ def _info(path: str, found: os.stat_result) -> FileInfo:
 
 def _children(prefix: str) -> Iterator[FileInfo]:
     try:
-        entries = os.scandir(_local(prefix))
+        entries = os.scandir(local_path(prefix))
     except _ABSENT:
         return
     with entries:

@@ -6,7 +6,7 @@ Everything that is wrong with the request itself is said while it is planned.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -87,6 +87,25 @@ def plan_read(
         assert isinstance(scope, State)
         parts.append(_missing_partitions(handle, scope, fallback, rows))
     return ReadPlan(schema, tuple(parts))
+
+
+def plan_at_one_snapshot(table: TableHandle, request: ReadRequest) -> tuple[ReadPlan, int | None]:
+    """As `plan_read`, and the id of the snapshot that is read: the latest one now, unless the request names another.
+
+    It is None where there is no snapshot, and for changes.
+    """
+    _, scope = locate(table, request)
+    number = scope.snapshot.id if isinstance(scope, State) and scope.snapshot is not None else None
+    is_latest = request.tag is None and request.snapshot is None and request.timestamp_ms is None
+    if number is not None and is_latest and request.branch is None and not request.options and not _has_ways(table):
+        # What is committed between is not read.
+        request = replace(request, snapshot=number)
+    return plan_read(table, request), number
+
+
+def _has_ways(table: TableHandle) -> bool:
+    """Whether options of the table say what a read of it reads."""
+    return any(name.startswith(("scan.", "incremental-")) for name in table.options.raw)
 
 
 def _state_splits(

@@ -13,8 +13,8 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.read.incremental import ReadUnit
-from paimon_engine.table.read.read_plan import ReadPart, ReadPlan, UnitReader, plan_read
-from paimon_engine.table.read.read_request import ReadRequest, State, locate
+from paimon_engine.table.read.read_plan import ReadPart, ReadPlan, UnitReader, plan_at_one_snapshot
+from paimon_engine.table.read.read_request import ReadRequest, locate
 from paimon_engine.table.read.scan import Split
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.write.row_input import RowInput
@@ -61,21 +61,11 @@ def source_table(table: TableHandle, request: ReadRequest) -> SourceTable:
 
     Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
     """
-    seen, scope = locate(table, request)
-    snapshot_id = scope.snapshot.id if isinstance(scope, State) and scope.snapshot is not None else None
-    if snapshot_id is not None and request.tag is None and request.snapshot is None and not _has_ways(table):
-        request = replace(request, snapshot=snapshot_id)
-    plan = plan_read(table, request)
+    seen, _ = locate(table, request)
+    plan, snapshot_id = plan_at_one_snapshot(table, request)
     fields = {field.name: field for field in seen.schema.row_type}
-    names = plan.schema.names
-    return SourceTable(
-        table.paths.root, plan, RowType(tuple(fields[name] for name in names), nullable=False), snapshot_id
-    )
-
-
-def _has_ways(table: TableHandle) -> bool:
-    """Whether options of the table say what a read of it reads."""
-    return any(name.startswith(("scan.", "incremental-")) for name in table.options.raw)
+    row_type = RowType(tuple(fields[name] for name in plan.schema.names), nullable=False)
+    return SourceTable(table.paths.root, plan, row_type, snapshot_id)
 
 
 def plan_table(

@@ -1,0 +1,254 @@
+"""Rows as files for other programs: what is in them, when they are visible, and what is never replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, Table, Write
+from paimon_engine.actions import export_files
+from paimon_engine.env import EnvConfig
+from paimon_engine.format import row_files
+from paimon_engine.jobs import Job, TableRef, run
+from tests.support.s3 import BUCKET, start_s3
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+COLUMNS = {
+    "id": "BIGINT NOT NULL",
+    "name": "STRING",
+    "price": "DECIMAL(10, 2)",
+    "day": "DATE",
+    "at": "TIMESTAMP(6)",
+    "good": "BOOLEAN",
+}
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "name": "Ann", "price": Decimal("1.50"), "day": date(2024, 2, 29), "at": datetime(2024, 2, 29, 12, 30), "good": True},
+    {"id": 2, "name": None, "price": None, "day": None, "at": None, "good": None},
+    {"id": 3, "name": 'a "b", c\n', "price": Decimal("0.10"), "day": date(2024, 2, 29), "at": None, "good": False},
+]  # fmt: skip
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    """Snapshot 1 has row 1, and the tag `first`; snapshot 2 all of them."""
+    made = catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"], options={"bucket": "2"})
+    for chosen in (ROWS[:1], ROWS[1:]):
+        made.write(pa.Table.from_pylist(chosen, made.arrow_schema))
+        if chosen[0]["id"] == 1:
+            made.create_tag("first")
+    return made
+
+
+def seen(directory: Path) -> set[str]:
+    """Names of all that is there, hidden ones too."""
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro", "csv", "json"])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_files_hold_the_rows_and_come_back(
+    catalog: Catalog, table: Table, tmp_path: Path, form: str, *, partitioned: bool
+):
+    target = str(tmp_path / ("out" if partitioned else f"out.{form}"))
+
+    done = table.export(target, form, partition_by=[] if partitioned else None)
+
+    files = [path for path in Path(target).iterdir() if path.suffix] if partitioned else [Path(target)]
+    assert (done.status, done.rows, done.files, done.snapshot_id) == ("exported", 3, 1, 2)
+    assert done.bytes == sum(path.stat().st_size for path in files) > 0
+    back = catalog.create_table("db.back", schema=COLUMNS)
+    run(Job(TableRef(path=back.path), Write([str(path) for path in files], form), "u"))
+    assert back.to_arrow().sort_by("id").to_pylist() == ROWS
+
+
+def test_chosen_rows_and_columns_of_a_tag(table: Table, tmp_path: Path):
+    done = table.export(str(tmp_path / "out.parquet"), columns=["id", "name"], tag="first")
+    assert (done.snapshot_id, pq.read_table(tmp_path / "out.parquet").to_pylist()) == (1, [{"id": 1, "name": "Ann"}])
+
+    table.export(str(tmp_path / "some.parquet"), columns=["id"], where="id > 2")
+    table.export(str(tmp_path / "one.parquet"), columns=["id"], limit=1)
+    assert pq.read_table(tmp_path / "some.parquet")["id"].to_pylist() == [3]
+    assert pq.read_table(tmp_path / "one.parquet").num_rows == 1
+
+
+def test_partitions_are_directories_as_hive_has_them(table: Table, tmp_path: Path):
+    done = table.export(str(tmp_path / "out"), partition_by=["day", "name"], columns=["id", "name", "day"])
+
+    found = ds.dataset(tmp_path / "out", partitioning=ds.partitioning(flavor="hive", schema=pa.schema([("day", pa.date32()), ("name", pa.string())])), format="parquet").to_table().sort_by("id")  # fmt: skip
+    assert found.select(["id", "name", "day"]).to_pylist() == [
+        {name: row[name] for name in ("id", "name", "day")} for row in ROWS
+    ]
+    assert (done.rows, done.files) == (3, 3)
+    note = json.loads((tmp_path / "out/_SUCCESS").read_text())
+    assert (note["snapshot_id"], note["rows"], note["table"]) == (2, 3, table.path)
+
+
+def test_many_partitions_share_few_open_files(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(export_files, "OPEN_FILES", 1)
+
+    table.export(str(tmp_path / "out"), partition_by=["id"], columns=["id", "name"])
+
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["_SUCCESS", "id=1", "id=2", "id=3"]
+    assert ds.dataset(tmp_path / "out", format="parquet", partitioning="hive").to_table().num_rows == 3
+
+
+def test_an_empty_table_gives_a_file_with_its_columns(catalog: Catalog, tmp_path: Path):
+    empty = catalog.create_table("db.none", schema=COLUMNS)
+
+    for form in ("parquet", "csv", "orc"):
+        assert empty.export(str(tmp_path / f"out.{form}"), form).rows == 0
+    assert pq.read_table(tmp_path / "out.parquet").schema.names == list(COLUMNS)
+    assert empty.export(str(tmp_path / "out"), partition_by=["day"]).files == 0
+    assert seen(tmp_path / "out") == {"_SUCCESS"}
+
+
+@pytest.mark.parametrize("partition_by", [None, []])
+def test_while_it_is_written_nothing_is_visible(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: Any
+):
+    """A reader that looks between two batches, and a failure there: the old files stay, and nothing half-written."""
+    target = tmp_path / "files" / "out"
+    table.export(str(target), partition_by=partition_by, tag="first")
+    before = {name: (tmp_path / "files" / name).read_bytes() for name in seen(tmp_path / "files")}
+
+    def fails(self: Any, batch: pa.RecordBatch) -> None:
+        public = {name for name in seen(tmp_path / "files") if not name.startswith(".")}
+        assert public == before.keys()
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", fails)
+    with pytest.raises(OSError, match="full"):
+        table.export(str(target), partition_by=partition_by, if_exists="replace")
+
+    assert {name: (tmp_path / "files" / name).read_bytes() for name in seen(tmp_path / "files")} == before
+
+
+@pytest.mark.parametrize("partition_by", [None, [], ["day"]])
+def test_what_is_there_is_replaced_left_or_an_error(table: Table, tmp_path: Path, partition_by: Any):
+    target = str(tmp_path / "out")
+
+    def rows() -> int:
+        return ds.dataset(target, format="parquet", exclude_invalid_files=True).to_table(columns=["id"]).num_rows
+
+    table.export(target, partition_by=partition_by, tag="first")
+    with pytest.raises(ConflictError, match="if_exists='replace'"):
+        table.export(target, partition_by=partition_by)
+    assert table.export(target, partition_by=partition_by, if_exists="ignore").status == "exists"
+    assert rows() == 1
+    assert table.export(target, partition_by=partition_by, if_exists="replace").status == "exported"
+    assert rows() == 3
+    assert [path for path in seen(tmp_path) if path.startswith(".")] == []
+
+
+def test_a_directory_of_others_is_never_replaced(table: Table, tmp_path: Path):
+    home = tmp_path / "home"
+    (home / "letters").mkdir(parents=True)
+    (home / "_SUCCESS").write_text("")
+
+    with pytest.raises(ConflictError, match="not a directory that an export has made"):
+        table.export(str(home), partition_by=[], if_exists="replace")
+    with pytest.raises(ConflictError, match="is a directory"):
+        table.export(str(home), if_exists="replace")
+    assert (home / "letters").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"format": "xml"}, "format='xml'"),
+        ({"if_exists": "overwrite"}, "if_exists='overwrite'"),
+        ({"target": "out/"}, "is a directory"),
+        ({"target": "/"}, "give the path of a file"),
+        ({"target": "s3://key:secret@bucket/out"}, "the target"),
+        ({"partition_by": ["nothing"]}, "no column 'nothing'"),
+        ({"partition_by": ["id"], "columns": ["id"]}, "no column would be left"),
+        ({"columns": ["nothing"]}, "nothing"),
+        ({"where": "nothing = 1"}, "nothing"),
+        ({"limit": -1}, "limit"),
+    ],
+)
+def test_a_wrong_argument_writes_nothing(table: Table, tmp_path: Path, arguments: dict[str, Any], said: str):
+    with pytest.raises(InvalidArgumentError, match=said) as raised:
+        table.export(**{"target": str(tmp_path / "files/out"), **arguments})
+    assert "secret" not in str(raised.value)
+    assert not (tmp_path / "files").exists()
+
+
+def test_a_tag_that_is_not_there_and_a_place_inside_the_table(table: Table, tmp_path: Path):
+    with pytest.raises(NotFoundError, match="second"):
+        table.export(str(tmp_path / "out"), tag="second")
+    with pytest.raises(InvalidArgumentError, match="inside the table"):
+        table.export(f"{table.path}/out.parquet")
+
+
+def test_columns_that_a_format_cannot_hold_are_said(catalog: Catalog, tmp_path: Path):
+    times = catalog.create_table("db.times", schema={"t": "TIME(3)"})
+    times.write(pa.table({"t": pa.array([1], pa.time32("ms"))}))
+
+    with pytest.raises(InvalidArgumentError, match="orc cannot hold"):
+        times.export(str(tmp_path / "out.orc"), "orc")
+    assert seen(tmp_path) == {name for name in seen(tmp_path) if name.startswith("lake")}
+
+
+def test_nested_columns_and_bytes_are_texts_in_csv_and_json(catalog: Catalog, tmp_path: Path):
+    made = catalog.create_table("db.n", schema={"a": "ARRAY<INT>", "b": "BYTES", "d": "DOUBLE"})
+    made.write(pa.table({"a": [[1, None], None], "b": [b"x", None], "d": [float("nan"), 1.5]}))
+
+    made.export(str(tmp_path / "out.csv"), "csv")
+    made.export(str(tmp_path / "out.json"), "json")
+
+    assert (tmp_path / "out.csv").read_text() == '"a","b","d"\n"[1, null]","eA==",nan\n,,1.5\n'
+    lines = [json.loads(line) for line in (tmp_path / "out.json").read_text().splitlines()]
+    assert lines == [{"a": [1, None], "b": "eA==", "d": "NaN"}, {"a": None, "b": None, "d": 1.5}]
+
+
+def test_formats_have_one_name_everywhere():
+    assert {*row_files.ROW_FILES} == {"parquet", "orc", "avro", "csv", "json"}
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    yield from start_s3()
+
+
+@pytest.mark.s3
+def test_on_an_object_store_success_comes_last(
+    table: Table, s3: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On a real server, another store than the table's, with options of its own."""
+    target = f"s3://{BUCKET}/files/out"
+    first = table.export(target, partition_by=["day"], tag="first", storage_options=s3)
+    again = table.export(target, partition_by=["day"], if_exists="replace", storage_options=s3)
+    one = table.export(f"s3://{BUCKET}/files/one.csv", "csv", storage_options=s3)
+    table.export(f"s3://{BUCKET}/files/one.csv", "csv", storage_options=s3, if_exists="replace")
+
+    store = EnvConfig(target, s3).build().storage
+    names = {info.path.removeprefix(f"{target}/") for info in store.walk(target) if not info.is_dir}
+    assert (first.rows, again.rows, one.rows) == (1, 3, 3)
+    assert {name.partition("/")[0] for name in names} == {"_SUCCESS", "day=2024-02-29", f"day={HIVE_NULL}"}
+    assert len(names) == 1 + again.files
+    assert store.read(f"s3://{BUCKET}/files/one.csv").count(b"Ann") == 1
+
+    def fails(self: Any, batch: pa.RecordBatch) -> None:
+        raise OSError("the network is gone")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", fails)
+    with pytest.raises(OSError, match="gone"):
+        table.export(target, partition_by=["day"], if_exists="replace", storage_options=s3)
+    left = {info.path.removeprefix(f"{target}/") for info in store.walk(target) if not info.is_dir}
+    assert left == names
