@@ -255,7 +255,7 @@ def test_the_audit_log_and_the_binlog_show_row_kinds(catalog: Catalog, departure
 
 def test_a_system_table_that_does_not_exist_is_named_with_those_that_do(catalog: Catalog, departures: Table):
     with pytest.raises(
-        NotFoundError, match="no system table 'nope'; these exist: aggregation_fields, audit_log, .*tags"
+        NotFoundError, match="system table 'nope' does not exist; these exist: aggregation_fields, audit_log, .*tags"
     ):
         catalog.table("flights.departures$nope")
     with pytest.raises(NotFoundError, match="there is no table"):

@@ -254,7 +254,8 @@ def test_files_of_data_are_not_templates(lake: str, tmp_path: Path, catalog: Cat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"), [("- a\n- b", "mapping of names"), ("{a: [", "no YAML"), ("just text", "mapping of names")]
+    ("arguments", "reason"),
+    [("- a\n- b", "mapping of names"), ("{a: [", "not valid YAML"), ("just text", "mapping of names")],
 )
 def test_what_a_file_has_wrong_is_named(warehouse: str, catalog: Catalog, arguments: str, reason: str):
     operator = PaimonJobOperator(

@@ -530,7 +530,7 @@ def test_check_table_finds_vectors_of_another_bucket(copy: Callable[[str], Path]
 
     change_index_records(path, lambda record: record | {"_BUCKET": 7})
 
-    assert any("is kept for bucket 7" in problem.what for problem in check_table(handle_of(path)))
+    assert any("is stored for bucket 7" in problem.what for problem in check_table(handle_of(path)))
 
 
 def test_check_table_finds_marks_beyond_the_rows_of_a_file(copy: Callable[[str], Path]):
