@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
 from paimon_engine.lsm.append import pack_small_files, small_file_bytes
+from paimon_engine.lsm.delete_records import may_have_deletes
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
 from paimon_engine.lsm.sections import Section, sections
@@ -244,7 +245,8 @@ def _split(
             return
         merges_above = changes is not None and file.level == 0 and not bottom and not _newest_wins(options)
         # Delete records must not reach the highest level, nor any where readers merge nothing.
-        drops = file.delete_row_count != 0 and (bottom or (options.deletion_vectors_enabled and file.level == 0))
+        to_merge_free = bottom or (options.deletion_vectors_enabled and file.level == 0)
+        drops = to_merge_free and may_have_deletes(file, options)
         if drops or merges_above:
             rewrites.append((((file,),),))
         else:

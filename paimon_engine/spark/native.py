@@ -26,9 +26,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final
 
+from paimon_engine.lsm.delete_records import may_have_deletes
 from paimon_engine.lsm.sections import Section
 from paimon_engine.meta.evolution import column_sources, has_same_types
-from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import UNKNOWN_STATS
 from paimon_engine.predicate import bind, columns_of
@@ -191,11 +192,7 @@ class _Judge:
         return self._stored[file.schema_id] if self._has_what_it_should(file, in_files=in_files) else None
 
     def _may_have_retracts(self, file: DataFile) -> bool:
-        """Whether there may be delete records; pypaimon, which takes them from `rowkind.field`, notes none."""
-        if not self._table.schema.primary_keys:
-            return False
-        miscounts = self._table.options.rowkind_field is not None and file.file_source != FileSource.COMPACT
-        return file.delete_row_count != 0 or miscounts
+        return bool(self._table.schema.primary_keys) and may_have_deletes(file, self._table.options)
 
     def _has_what_it_should(self, file: DataFile, *, in_files: bool) -> bool:
         """Whether the file is known to have no NaN, and the values of keys and, `in_files`, of partition columns."""

@@ -177,13 +177,28 @@ def _table(tmp_path: Path) -> Any:
 
 
 def test_deletes_that_pypaimon_notes_as_none_stay_deleted(tmp_path: Path, pypaimon: PyPaimon) -> None:
-    path = tmp_path / "db.db" / "t"
-    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string()), ("kind", pa.string())])
-    options = {"bucket": "1", "rowkind.field": "kind"}
-    pypaimon.create(path, schema, primary_keys=["k"], options=options)
-    pypaimon.append(path, pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"], "kind": ["+I", "-D", "+I"]}, schema=schema))
-    table = open_table(str(path))
+    table = _table_with_a_delete_that_is_not_counted(tmp_path, pypaimon, {})
 
     assert table.files().column("deleteRowCount").to_pylist() == [0]
     assert table.to_arrow(["v"])["v"].to_pylist() == ["a", "c"]
     assert table.to_arrow(["v"], where="k > 1")["v"].to_pylist() == ["c"]
+
+
+def test_a_large_file_with_deletes_that_pypaimon_does_not_count_is_merged(tmp_path: Path, pypaimon: PyPaimon) -> None:
+    """Moved to the highest level as it is, it would bring deleted rows back: readers merge nothing there."""
+    table = _table_with_a_delete_that_is_not_counted(tmp_path, pypaimon, {"target-file-size": "1 b"})
+
+    table.compact(full=True)
+
+    files = table.files()
+    assert (files["level"].to_pylist(), files["record_count"].to_pylist()) == ([5], [2])
+    assert pypaimon.read(table.path).column("k").to_pylist() == [1, 3]
+
+
+def _table_with_a_delete_that_is_not_counted(tmp_path: Path, pypaimon: PyPaimon, options: dict[str, str]) -> Any:
+    path = tmp_path / "db.db" / "t"
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string()), ("kind", pa.string())])
+    options = {"bucket": "1", "rowkind.field": "kind", **options}
+    pypaimon.create(path, schema, primary_keys=["k"], options=options)
+    pypaimon.append(path, pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"], "kind": ["+I", "-D", "+I"]}, schema=schema))
+    return open_table(str(path))
