@@ -6,18 +6,21 @@ import contextlib
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
 import httpx
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 START_S = 300
 STOP_S = 20
 TAIL_LINES = 25
+TRIES = 5
 
 
 class AirflowFailedError(Exception):
@@ -40,7 +43,7 @@ class LocalAirflow:
         self._log = home / "standalone.log"
 
     def __enter__(self) -> Self:
-        self._home.mkdir(parents=True, exist_ok=True)
+        prepare_database(self._home)
         with self._log.open("wb") as log:
             self._process = self._start(log)
         return self
@@ -87,7 +90,7 @@ class LocalAirflow:
                     self._log_in()
                     return
             time.sleep(0.5)
-        raise AirflowFailedError(f"Airflow did not start within {START_S} s; it said:\n{self._tail()}")
+        raise AirflowFailedError(f"Airflow did not start within {START_S} s; its last log lines:\n{self._tail()}")
 
     def _log_in(self) -> None:
         token = self._client.get("/auth/token").raise_for_status().json()["access_token"]
@@ -96,7 +99,7 @@ class LocalAirflow:
     def check_alive(self) -> None:
         """Raises: AirflowFailedError if Airflow has ended."""
         if self._process is not None and self._process.poll() is not None:
-            raise AirflowFailedError(f"Airflow ended by itself; it said:\n{self._tail()}")
+            raise AirflowFailedError(f"Airflow ended by itself; its last log lines:\n{self._tail()}")
 
     def wait(self) -> None:
         """Returns never, but by Ctrl-C. Raises: AirflowFailedError if Airflow ends."""
@@ -110,10 +113,7 @@ class LocalAirflow:
         Raises: AirflowFailedError.
         """
         self.check_alive()
-        try:
-            return self._client.get(f"/api/v2/{path}", params=parameters).raise_for_status().json()
-        except httpx.HTTPError as error:
-            raise AirflowFailedError(f"Airflow's API: {error}; it said:\n{self._tail()}") from error
+        return self._request("GET", path, params=parameters)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Answer of the REST API to a POST of a JSON body to a path below `/api/v2`.
@@ -121,14 +121,50 @@ class LocalAirflow:
         Raises: AirflowFailedError.
         """
         self.check_alive()
+        return self._request("POST", path, json=body)
+
+    def _request(self, method: str, path: str, **content: Any) -> Any:
         try:
-            return self._client.post(f"/api/v2/{path}", json=body).raise_for_status().json()
+            answer = send_again_if_busy(lambda: self._client.request(method, f"/api/v2/{path}", **content))
         except httpx.HTTPError as error:
-            raise AirflowFailedError(f"Airflow's API: {error}; it said:\n{self._tail()}") from error
+            raise self._error(f"{method} {path}: {error!r}") from error
+        if answer.is_error:
+            raise self._error(f"{method} {path}: {answer.status_code} {answer.text[:2000]}")
+        return answer.json()
+
+    def _error(self, message: str) -> AirflowFailedError:
+        return AirflowFailedError(f"Airflow's API: {message}; its last log lines:\n{self._tail()}")
 
     def _tail(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
         return "\n".join(lines[-TAIL_LINES:])
+
+
+def send_again_if_busy(send: Callable[[], httpx.Response]) -> httpx.Response:
+    """The answer to a request that is sent again, up to five times in all, while Airflow answers 500.
+
+    Airflow writes its audit log in the event loop, before it begins what was requested. With SQLite this fails after
+    5 s ("database is locked") if another request holds the lock, whose commit waits for the same event loop. Nothing
+    was done then, so that it is safe to send the request again.
+    """
+    retrying = Retrying(
+        retry=retry_if_result(lambda answer: answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_fixed(1),
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
+    )
+    answer: httpx.Response = retrying(send)
+    return answer
+
+
+def prepare_database(home: Path) -> None:
+    """Creates the SQLite database of an Airflow in this folder, if there is none, in write-ahead mode.
+
+    All components share it. With SQLite's default journal a reader keeps each writer waiting, which fails after 5 s.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(sqlite3.connect(home / "airflow.db")) as database:
+        database.execute("PRAGMA journal_mode=WAL")
 
 
 def airflow_environment(home: Path, project: Path, port: int) -> dict[str, str]:

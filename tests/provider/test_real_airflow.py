@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,16 @@ def test_mapped_tasks_return_values(airflow: RealAirflow):
 
     assert [airflow.xcom("maps", run, "double", map_index=index) for index in (0, 1)] == [2, 4]
     assert sorted(airflow.tasks("maps", run)) == ["double.0", "double.1"]
+
+
+def test_a_long_read_of_the_database_lets_runs_start(airflow: RealAirflow):
+    """With SQLite's default journal a writer waits for 5 s, and then the API answers 500: database is locked."""
+    with closing(sqlite3.connect(airflow.home / "airflow" / "airflow.db")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM dag").fetchone()
+        run = airflow.run("maps")
+
+    airflow.wait_for_run("maps", run)
 
 
 def test_a_triggerer_that_was_killed_is_replaced(airflow: RealAirflow):

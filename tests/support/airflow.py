@@ -27,7 +27,7 @@ from typing import Any, Final, Self, TypeVar
 
 import httpx
 
-from dags_examples.demo.airflow_process import airflow_environment, free_port
+from dags_examples.demo.airflow_process import airflow_environment, free_port, prepare_database, send_again_if_busy
 from dags_examples.demo.follow import is_import_timeout
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
@@ -99,6 +99,7 @@ class RealAirflow:
             self.dags_folder.mkdir(parents=True)
             for name, text in self._dags.items():
                 (self.dags_folder / name).write_text(text, encoding="utf-8")
+            prepare_database(self.home / "airflow")
             self.command("db", "migrate")
             for part in self.parts:
                 self.start(part)
@@ -169,24 +170,24 @@ class RealAirflow:
 
     def get(self, path: str, **parameters: Any) -> Any:
         """Answer to a GET of a path below `/api/v2`; repeated while the server is busy."""
-        return self._ask("GET", path, params=parameters)
+        return self._request("GET", path, tries=5, params=parameters)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Answer to a POST, sent once."""
-        return self._ask("POST", path, json=body, tries=1)
+        """Answer to a POST; repeated only where the server has done nothing yet."""
+        return self._request("POST", path, json=body)
 
     def patch(self, path: str, body: Mapping[str, Any], **parameters: Any) -> Any:
-        """Answer to a PATCH, sent once."""
-        return self._ask("PATCH", path, json=body, params=parameters, tries=1)
+        """Answer to a PATCH; repeated only where the server has done nothing yet."""
+        return self._request("PATCH", path, json=body, params=parameters)
 
     def delete(self, path: str) -> Any:
-        """Answer to a DELETE, sent once."""
-        return self._ask("DELETE", path, tries=1)
+        """Answer to a DELETE; repeated only where the server has done nothing yet."""
+        return self._request("DELETE", path)
 
-    def _ask(self, method: str, path: str, *, tries: int = 5, **more: Any) -> Any:
+    def _request(self, method: str, path: str, *, tries: int = 1, **more: Any) -> Any:
         for number in range(1, tries + 1):
             try:
-                answer = self._client.request(method, f"/api/v2/{path}", **more)
+                answer = send_again_if_busy(lambda: self._client.request(method, f"/api/v2/{path}", **more))
                 if answer.status_code < 500 or number == tries:
                     break
             except httpx.TransportError as error:
