@@ -16,6 +16,8 @@ from paimon_engine.errors import PaimonError
 
 STOP_S: Final = 40.0
 """Time for a job to stop on request: it sees the request within 5 s, and then deletes what it has not committed."""
+_ENDINGS: Final[set[asyncio.Future[None]]] = set()
+"""The event loop itself keeps no tasks alive."""
 
 
 class PaimonJobTrigger(BaseTrigger):
@@ -78,7 +80,16 @@ class PaimonJobTrigger(BaseTrigger):
             yield self._event("error", str(error))
 
     async def on_kill(self) -> None:
-        """Stops the job, when a user ends the task, and waits until it has ended."""
+        """Stops the job, when a user ends the task, and waits until it has ended.
+
+        Airflow's triggerer cancels this call, too, about a second later; so the work goes on in a task of its own.
+        """
+        ending = asyncio.ensure_future(self._stop())
+        _ENDINGS.add(ending)
+        ending.add_done_callback(_ENDINGS.discard)
+        await asyncio.shield(ending)
+
+    async def _stop(self) -> None:
         record = await self._record()
         await asyncio.to_thread(record.ask_to_stop)
         watch, deadline = Watch(record, lost_s=STOP_S), time.monotonic() + STOP_S
