@@ -26,7 +26,7 @@ import pickle
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -318,7 +318,12 @@ def _tagged(session: SparkSession) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        session.interruptTag(tag)
+        # That the caller is interrupted counts: Py4J's connection may get the answer of what was interrupted instead.
+        with suppress(Exception):
+            session.interruptTag(tag)
+            session.removeTag(tag)
         raise
-    finally:
+    except BaseException:
         session.removeTag(tag)
+        raise
+    session.removeTag(tag)

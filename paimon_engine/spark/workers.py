@@ -38,8 +38,8 @@ _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _OTHER_PYTHON: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\][^\n]*")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
 _WAY_OUT: Final = (
-    "paimon-engine pack --environment makes an archive with all that workers need, for archives= of the operator or "
-    "--archives of spark-submit"
+    "`paimon-engine pack environment.tar.gz` makes an archive with all that workers need, for "
+    'archives="environment.tar.gz#environment" of the operator or --archives of spark-submit'
 )
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyspark
 
+from paimon_engine.errors import SparkError
+from paimon_engine.spark.connect_server import check_server
 from tests.support.airflow import lives
 
 HOME = Path(pyspark.__file__).parent
@@ -37,13 +39,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def executors() -> list[int]:
-    """Processes of executors of standalone clusters that this user runs here."""
+def executors(directory: Path) -> list[int]:
+    """Processes of the executors that workers of `standalone(directory)` have started."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if b"CoarseGrainedExecutorBackend" in path.read_bytes() and lives(int(path.parent.name)):
-                found.append(int(path.parent.name))
+            is_one = b"CoarseGrainedExecutorBackend" in (path / "cmdline").read_bytes()
+            if is_one and (path / "cwd").readlink().is_relative_to(directory) and lives(int(path.name)):
+                found.append(int(path.name))
     return found
 
 
@@ -83,6 +86,7 @@ def connect_server(directory: Path, settings: Mapping[str, str] | None = None) -
     command += [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
     with _process([*command, "spark-internal"], directory / "connect.log") as pid:
         _wait_for_port(port, directory / "connect.log")
+        _wait_for_answer(port, directory / "connect.log")
         yield Server(port, ui, pid)
 
 
@@ -111,6 +115,17 @@ def _wait_for_port(port: int, log: Path) -> None:
                 return
         time.sleep(0.2)
     raise AssertionError(f"Spark did not start:\n{log.read_text()[-3000:]}")
+
+
+def _wait_for_answer(port: int, log: Path) -> None:
+    """A busy machine may listen long before it answers."""
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            check_server(f"sc://127.0.0.1:{port}")
+            return
+        except SparkError as error:
+            assert time.monotonic() < deadline, f"{error}\n{log.read_text()[-3000:]}"
 
 
 def _wait_for_text(log: Path, text: str) -> None:
