@@ -33,7 +33,9 @@ with DAG("many", schedule=None):
     )
 
 with DAG("large", schedule=None):
-    PaimonCompactOperator(task_id="compact", warehouse=LAKE, full=True, table="db.large")
+    # Airflow tells a task at its next heartbeat that it was marked; the compaction must take longer than that.
+    slow = {"file.compression.zstd-level": "9"}
+    PaimonCompactOperator(task_id="compact", warehouse=LAKE, full=True, table="db.large", table_options=slow)
 """
 JAVA = """#!/bin/sh
 echo "$@" >> {log}
