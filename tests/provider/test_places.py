@@ -241,7 +241,7 @@ def test_a_task_that_is_ended_leaves_a_whole_table_and_no_process(
     left = files_of(table) - before
     if number == signal.SIGTERM:
         assert task.process.returncode == 1, task.said()
-        assert "job was stopped" in task.said() or "it was asked to stop" in task.said()
+        assert "job was stopped" in task.said() or "it was stopped on request" in task.said()
         # Spark ends its tasks at once; what they were in the middle of is for the orphan clean-up.
         assert not left or place.get("launcher") != "in_process"
     time.sleep(1)
