@@ -24,6 +24,7 @@ __all__ = [
     "create_asset",
     "openlineage_dataset",
     "paimon_table",
+    "place_of",
     "sanitize_uri",
     "table_address",
 ]
@@ -173,6 +174,22 @@ class PaimonTable(Asset, TableTasks):
         if key != "table":
             raise KeyError(key)
         return self
+
+
+def place_of(
+    table: str | PaimonTable,
+    conn_id: str | None,
+    warehouse: str | None,
+    storage_options: Mapping[str, str] | None,
+) -> tuple[str, str | None, str | None, Mapping[str, str] | None]:
+    """Name, connection, warehouse and store's options of a table that was given by its name, or as a `paimon_table`.
+
+    Raises: InvalidArgumentError if both a `paimon_table` and an argument say where it is.
+    """
+    if not isinstance(table, PaimonTable):
+        return table, conn_id, warehouse, storage_options
+    table.check_alone(conn_id, warehouse)
+    return table.table, table.conn_id, table.warehouse, {**table.storage_options, **(storage_options or {})}
 
 
 def paimon_table(

@@ -62,6 +62,21 @@ def lineage(
     )
 
 
+def read_lineage(
+    hook: PaimonHook, table: str, *, targets: Sequence[str] = (), result: engine.JobResult | None = None
+) -> Any:
+    """The `OperatorLineage` of a task that reads the table and writes files; with a `result` when it has ended."""
+    from airflow.providers.common.compat.openlineage.facet import OutputDataset
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    seen = _Table(hook, table)
+    counted = {} if result is None else _statistics(result)
+    outputs = [OutputDataset(*_place(target), outputFacets=counted) for target in targets]
+    is_left = result is not None and result.status == "exists"
+    snapshot_id = None if result is None else result.snapshot_id
+    return OperatorLineage(inputs=[seen.as_input(snapshot_id)], outputs=[] if is_left else outputs)
+
+
 def _life_cycle(action: str, *, is_overwrite: bool) -> str | None:
     return "OVERWRITE" if is_overwrite and action in CHANGES_ROWS else _LIFE_CYCLE.get(action)
 

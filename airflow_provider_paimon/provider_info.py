@@ -47,6 +47,7 @@ def get_provider_info() -> dict[str, Any]:
         "transfers": [
             _transfer("Common SQL", _NAME, "sql_to_paimon"),
             _transfer(_NAME, "Common SQL", "paimon_to_sql"),
+            _transfer(_NAME, "Files", "paimon_to_files"),
         ],
         "config": _config(),
     }

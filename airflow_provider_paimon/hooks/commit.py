@@ -98,6 +98,7 @@ class PaimonCommitHook(PaimonHook):
         if done.status == "already_done":
             table.abort(messages)
         _forget(table, parts)
+        self.note_lineage(parts[0]["table"], is_input=False)
         return {"table": parts[0]["table"], **done.to_dict()}
 
     def abort(self, prepared: Prepared | Iterable[Prepared]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_paimon.assets import PaimonTable
+from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import text
 from airflow_provider_paimon.tag_schedule import day_of_tag
@@ -71,17 +71,11 @@ class PaimonTagPartitionsOperator(BaseOperator):
         # Two at a time would pass on the same tags.
         kwargs.setdefault("max_active_tis_per_dag", 1)
         super().__init__(inlets=[asset], outlets=[asset], **kwargs)
-        if isinstance(table, PaimonTable):
-            table.check_alone(paimon_conn_id, warehouse)
-            paimon_conn_id, warehouse = table.conn_id, table.warehouse
-            storage_options = {**table.storage_options, **(storage_options or {})}
-        self.table = table.table if isinstance(table, PaimonTable) else table
+        place = place_of(table, paimon_conn_id, warehouse, storage_options)
+        self.table, self.paimon_conn_id, self.warehouse, self.storage_options = place
         self.asset = asset
         self.tags = tags
         self.since = since
-        self.paimon_conn_id = paimon_conn_id
-        self.warehouse = warehouse
-        self.storage_options = storage_options
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Passes on what is new."""

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_paimon import engine
-from airflow_provider_paimon.assets import PaimonTable
+from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import templates
 from airflow_provider_paimon.triggers.table import PaimonTableTrigger
@@ -59,14 +59,8 @@ class PaimonTableSensor(BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if isinstance(table, PaimonTable):
-            table.check_alone(paimon_conn_id, warehouse)
-            paimon_conn_id, warehouse = table.conn_id, table.warehouse
-            storage_options = {**table.storage_options, **(storage_options or {})}
-        self.table = table.table if isinstance(table, PaimonTable) else table
-        self.paimon_conn_id = paimon_conn_id
-        self.warehouse = warehouse
-        self.storage_options = storage_options
+        place = place_of(table, paimon_conn_id, warehouse, storage_options)
+        self.table, self.paimon_conn_id, self.warehouse, self.storage_options = place
         self.deferrable = deferrable
         for name in self.wait_fields:
             setattr(self, name, fields[name])

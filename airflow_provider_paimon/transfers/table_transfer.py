@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseHook, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
+from airflow_provider_paimon.asset_events import describe_outlets
+from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
@@ -21,40 +23,84 @@ class PaimonTableTransfer(BaseOperator):
     """Rows that go through the task's own process, a batch at a time: memory does not grow with their number.
 
     Args:
-        table: `database.table`, or the path of a table's directory.
+        table: `database.table`, the path of a table's directory, or a `paimon_table`, which is then an inlet of what
+            reads it, and an outlet of what writes it, unless `inlets` or `outlets` say otherwise.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.
     """
 
     template_fields: Sequence[str] = ("table", "paimon_conn_id", "warehouse", "storage_options")
+    action: ClassVar[str | None] = None
+    """What it does to the table, as an action is called; None where it only reads it."""
+    _is_told = False
     ui_color = "#d6ecff"
 
     def __init__(
         self,
         *,
-        table: str,
+        table: str | PaimonTable,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
         storage_options: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
+        place = place_of(table, paimon_conn_id, warehouse, storage_options)
+        if isinstance(table, PaimonTable) and not getattr(self, "_BaseOperator__from_mapped", False):
+            kwargs.setdefault("outlets" if self.action is not None else "inlets", [table])
         super().__init__(**kwargs)
-        self.table = table
-        self.paimon_conn_id = paimon_conn_id
-        self.warehouse = warehouse
-        self.storage_options = storage_options
+        self.table, self.paimon_conn_id, self.warehouse, self.storage_options = place
+        self._done: dict[str, Any] | None = None
+
+    def hook(self) -> PaimonHook:
+        """The warehouse, after templates were rendered."""
+        return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Carries out the transfer."""
         try:
-            done = self.transfer(PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options), context)
+            done = self._done = self.transfer(self.hook(), context)
         except HOPELESS as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         except PaimonError as error:
             raise AirflowException(f"{self.task_id}: {error}") from error
         self.log.info("%s: %s", self.table, ", ".join(f"{name} {value}" for name, value in done.items()))
+        if self.action is not None:
+            told = describe_outlets(self.outlets, context, self._as_result(done), is_told=self._is_told)  # type: ignore[has-type]
+            self.outlets = told
         return done
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        """What the task is going to read and write, for OpenLineage."""
+        return self._lineage()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - as OpenLineage calls it
+        """What the task read and wrote, how much, and which version of the table that was."""
+        return self._lineage()
+
+    def lineage_targets(self) -> Sequence[str]:
+        """Addresses of files that the task writes."""
+        return ()
+
+    def _lineage(self) -> Any:
+        from airflow_provider_paimon.openlineage import lineage, read_lineage
+
+        result = None if self._done is None else self._as_result(self._done)
+        if self.action is None:
+            return read_lineage(self.hook(), self.table, targets=self.lineage_targets(), result=result)
+        is_overwrite = getattr(self, "overwrite", None) is not None
+        return lineage(self.hook(), self.table, self.action, is_overwrite=is_overwrite, result=result)
+
+    def _as_result(self, done: Mapping[str, Any]) -> engine.JobResult:
+        """What was done in the form in which other operators have it."""
+        return engine.JobResult(
+            status=done.get("status", "read"),
+            action=self.action or "read",
+            table=self.table,
+            snapshot_id=done.get("snapshot_id"),
+            seconds=done.get("seconds", 0.0),
+            details=done,
+        )
 
     @abstractmethod
     def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +124,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
         *PaimonTableTransfer.template_fields,
         *("overwrite", "columns", "create", "idempotency_key", "on_clear", "force_rerun"),
     )
+    action = "write"
     template_fields_renderers: Mapping[str, str] = {"overwrite": "json", "columns": "json", "create": "json"}
 
     def __init__(
@@ -104,7 +151,9 @@ class PaimonRowsTransfer(PaimonTableTransfer):
     def attempt(self, context: Mapping[str, Any]) -> Attempt:
         """Under which name this attempt commits."""
         key, again = text(self.idempotency_key), flag("force_rerun", self.force_rerun)
-        return begin_attempt(context, key, text(self.on_clear), force_rerun=again)
+        attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=again)
+        self._is_told = attempt.had_succeeded
+        return attempt
 
     def opened(self, hook: PaimonHook) -> engine.Table:
         """The table, made where it is missing and `columns` say how.

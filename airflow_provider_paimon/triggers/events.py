@@ -10,6 +10,7 @@ from typing import Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_paimon import engine
+from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.table_changes import Position, changes, position_now
 from airflow_provider_paimon.triggers.watch import Change, TableChanges, forget, watched
@@ -35,7 +36,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
     All triggers of one connection share one poll loop, whose interval is the shortest `poke_interval` of them.
 
     Args:
-        table: `database.table`, or the path of a table's directory.
+        table: `database.table`, the path of a table's directory, or a `paimon_table`.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, without secrets: Airflow stores them.
@@ -48,7 +49,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
     def __init__(
         self,
         *,
-        table: str,
+        table: str | PaimonTable,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
         storage_options: Mapping[str, str] | None = None,
@@ -57,16 +58,15 @@ class PaimonTableEventTrigger(BaseEventTrigger):
         reader: str = "",
     ) -> None:
         super().__init__()
-        self.table = table
-        self.paimon_conn_id = paimon_conn_id
-        self.warehouse = warehouse
-        self.storage_options = dict(storage_options or {})
+        place = place_of(table, paimon_conn_id, warehouse, storage_options)
+        self.table, self.paimon_conn_id, self.warehouse, options = place
+        self.storage_options = dict(options or {})
         self.poke_interval = poke_interval
         self.kinds = None if kinds is None else list(kinds)
         self.reader = reader
         self._sent: Position | None = None
         self._unsure: list[dict[str, Any]] = []
-        if storage_options and self._hook().has_given_secrets():
+        if self.storage_options and self._hook().has_given_secrets():
             raise InvalidArgumentError(
                 "Airflow stores the arguments of a trigger, so they must contain no secret: move the secrets among "
                 "storage_options into a connection"

@@ -9,6 +9,7 @@ from typing import Any, Final
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_paimon import engine
+from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import templates
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
@@ -24,7 +25,7 @@ class PaimonTableTrigger(BaseTrigger):
     contain no secret: Airflow stores them; secrets come from the connection.
 
     Args:
-        table: `database.table`, or the path of a table's directory.
+        table: `database.table`, the path of a table's directory, or a `paimon_table`.
         kind: `tag`, `snapshot`, `partition`, `freshness` or `consumer`.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
@@ -36,7 +37,7 @@ class PaimonTableTrigger(BaseTrigger):
     def __init__(
         self,
         *,
-        table: str,
+        table: str | PaimonTable,
         kind: str,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
@@ -45,11 +46,10 @@ class PaimonTableTrigger(BaseTrigger):
         **fields: Any,
     ) -> None:
         super().__init__()
-        self.table = table
         self.kind = kind
-        self.paimon_conn_id = paimon_conn_id
-        self.warehouse = warehouse
-        self.storage_options = dict(storage_options or {})
+        place = place_of(table, paimon_conn_id, warehouse, storage_options)
+        self.table, self.paimon_conn_id, self.warehouse, options = place
+        self.storage_options = dict(options or {})
         self.poke_interval = poke_interval
         # As attributes, so that templates are rendered where a task starts in the triggerer.
         self.fields = tuple(sorted(fields))
