@@ -137,10 +137,10 @@ class _Stored:
             counts = [self.metadata.row_group(number).num_rows for number in groups]
             yield from (_no_columns(rows) for count in counts for rows in _parts(count, self._limit.rows))
             return
-        self._watch.expect(self.metadata, dict.fromkeys(leaves.values(), 0), groups, batch_rows=self._limit.rows)
+        self._watch.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
         reading = reading_of(StoredRows(file, self._source, self._path, leaves, groups, self.file), self._limit)
         longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
-        self._watch.expect(self.metadata, longest, groups, batch_rows=reading.rows)
+        self._watch.expect_again(longest, batch_rows=reading.rows)
         file = self.file(reading.dictionaries)
         batches = file.iter_batches(reading.rows, columns=paths, row_groups=groups, use_threads=False)
         int96 = int96_columns(file.schema, paths)

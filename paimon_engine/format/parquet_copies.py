@@ -30,7 +30,9 @@ from paimon_engine.format.parquet_fields import (
 from paimon_engine.format.parquet_footer import is_leaf
 from paimon_engine.format.thrift_compact import (
     BINARY,
+    LIST,
     STRUCT,
+    Fields,
     Reader,
     changed,
     elements,
@@ -39,6 +41,7 @@ from paimon_engine.format.thrift_compact import (
     listed,
     number_in,
     number_of,
+    structure,
     text,
     value_of,
 )
@@ -116,23 +119,30 @@ def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[st
         own = [leaves[end - width : end] for width, end in zip(widths, accumulate(widths), strict=True)]
         return _in_order(copies, own, copied)
 
-    def schema(_: bytes) -> bytes:
+    def schema(reader: Reader) -> bytes:
+        reader.skip(LIST)
         more = changed(root, {SchemaElement.NUM_CHILDREN: lambda _: integer(len(copies.names))})
         return listed(STRUCT, [more, *_in_order(copies, trees, partial(_renamed, copies))])
 
-    def row_group(group: bytes, shift: Mapping[str, int]) -> bytes:
-        own = elements(value_of(group, RowGroup.COLUMNS))
-        return _with_chunks(group, placed(own, partial(_copied_chunk, shift)), own[: len(copies.sources)])
+    def row_group(reader: Reader, shift: Mapping[str, int]) -> bytes:
+        own: list[bytes] = []
 
-    def row_groups(groups: bytes) -> bytes:
-        return listed(STRUCT, [row_group(group, shift) for group, shift in zip(elements(groups), shifts, strict=True)])
+        def columns(reader: Reader) -> bytes:
+            own.extend(reader.elements())
+            return listed(STRUCT, placed(own, partial(_copied_chunk, shift)))
 
-    def orders(found: bytes) -> bytes:
-        return listed(STRUCT, placed(elements(found), lambda order, _: order))
+        fields = list(reader.fields({RowGroup.COLUMNS: columns}))
+        return _with_totals(fields, own[: len(copies.sources)])
 
-    return changed(
-        footer, {FileMetaData.SCHEMA: schema, FileMetaData.ROW_GROUPS: row_groups, FileMetaData.COLUMN_ORDERS: orders}
-    )
+    def row_groups(reader: Reader) -> bytes:
+        count, _ = reader.list_head()
+        return listed(STRUCT, [row_group(reader, shift) for _, shift in zip(range(count), shifts, strict=True)])
+
+    def orders(reader: Reader) -> bytes:
+        return listed(STRUCT, placed(reader.elements(), lambda order, _: order))
+
+    changes = {FileMetaData.SCHEMA: schema, FileMetaData.ROW_GROUPS: row_groups, FileMetaData.COLUMN_ORDERS: orders}
+    return structure(Reader(footer).fields(changes))
 
 
 def _in_order(copies: ColumnCopies, own: Sequence[Sequence[bytes]], copied: _Copied) -> list[bytes]:
@@ -190,18 +200,15 @@ def moved_chunk(chunk: bytes, shift: int) -> bytes:
     return changed(chunk, {ColumnChunk.FILE_OFFSET: moved, ColumnChunk.META_DATA: metadata})
 
 
-def _with_chunks(group: bytes, chunks: Sequence[bytes], copied: Sequence[bytes]) -> bytes:
-    """The row group with these chunks, some of which it has not had: they are like those that were `copied`."""
+def _with_totals(group: Fields, copied: Sequence[bytes]) -> bytes:
+    """The row group of these fields, with the sizes of chunks that are like those that were `copied` in its own."""
     more = [value_of(chunk, ColumnChunk.META_DATA) for chunk in copied]
 
     def total(number: int) -> Callable[[bytes], bytes]:
         return lambda found: integer(number_of(found) + sum(number_in(metadata, number) for metadata in more))
 
-    return changed(
-        group,
-        {
-            RowGroup.COLUMNS: lambda _: listed(STRUCT, chunks),
-            RowGroup.TOTAL_BYTE_SIZE: total(ColumnMetaData.TOTAL_UNCOMPRESSED_SIZE),
-            RowGroup.TOTAL_COMPRESSED_SIZE: total(ColumnMetaData.TOTAL_COMPRESSED_SIZE),
-        },
-    )
+    changes = {
+        RowGroup.TOTAL_BYTE_SIZE: total(ColumnMetaData.TOTAL_UNCOMPRESSED_SIZE),
+        RowGroup.TOTAL_COMPRESSED_SIZE: total(ColumnMetaData.TOTAL_COMPRESSED_SIZE),
+    }
+    return structure((number, kind, changes.get(number, bytes)(value)) for number, kind, value in group)

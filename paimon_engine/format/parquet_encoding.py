@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 from paimon_engine.format.layout import cast
 
 PAGE_BYTES: Final = 1 << 20
-PAGE_ROWS: Final = 32_000
-"""Of numbers of 8 bytes 256 kB: of more at once zstd makes larger files, and each page costs."""
+PAGE_ROWS: Final = 1 << 15
+"""Of numbers of 8 bytes 256 kB: of more at once zstd makes larger files, and each page costs. It divides the rows of a
+full row group, so that no small page is left at its end."""
 _DICTIONARY_SHARE_MAX: Final = 0.5
 SAMPLE_ROWS: Final = 16_384
 """First rows of a file by which the columns with a dictionary are chosen."""

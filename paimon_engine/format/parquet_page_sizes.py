@@ -16,8 +16,7 @@ Source: `parquet.thrift` of the Parquet format.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -53,8 +52,7 @@ _PADDING_BYTES: Final = 100
 """Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageHead:
+class PageHead(NamedTuple):
     """What the header of a page says: sizes unpacked and stored, number of values (0: a dictionary), encoding."""
 
     unpacked_bytes: int
@@ -121,19 +119,24 @@ class ChunkPages:
         chunk = metadata.row_group(row_group).column(index)
         column = metadata.schema.column(index)
         self._path = path
-        self._where = f"column {chunk.path_in_schema!r} of row group {row_group}"
+        self._row_group, self._column = row_group, column
         self._values: int = chunk.num_values
         self._said_bytes: int = chunk.total_uncompressed_size
         self._repeats: bool = column.max_repetition_level > 0
-        self._batch_rows = self._values if batch_rows is None else batch_rows
         is_bytes = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
         self._checked_encodings = not is_bytes or has_dictionary(chunk), not is_bytes or is_delta(chunk)
+        self.begin = begin_of(chunk)
+        self.end = self.begin + chunk.total_compressed_size
+        self.restart(self._values if batch_rows is None else batch_rows, longest_bytes)
+
+    def restart(self, batch_rows: int, longest_bytes: int) -> None:
+        """No page has been seen, and this many rows are decoded at once."""
+        self._batch_rows = batch_rows
+        self._longest_bytes = longest_bytes
         self._seen = self._unpacked = 0
         self._batch_values = self._batch_stored = self._batch_late = 0
-        self._longest_bytes = longest_bytes
         self._has_plain = False
-        self.at = begin_of(chunk)
-        self.end = self.at + chunk.total_compressed_size
+        self.at = self.begin
 
     @property
     def is_complete(self) -> bool:
@@ -192,7 +195,8 @@ class ChunkPages:
         self._refuse(f"a page whose header cannot be read: {error}")
 
     def _refuse(self, what: str) -> None:
-        raise damaged(self._path, f"{self._where} has {what}")
+        where = f"column {self._column.path!r} of row group {self._row_group}"
+        raise damaged(self._path, f"{where} has {what}")
 
 
 def is_delta(chunk: pq.ColumnChunkMetaData) -> bool:

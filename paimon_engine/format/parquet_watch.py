@@ -8,7 +8,7 @@ by: where the header of a page is among them, it is checked against the limits o
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import BinaryIO, Final
 
@@ -39,27 +39,33 @@ class WatchedFile:
     def expect(
         self,
         metadata: pq.FileMetaData,
-        indices: Mapping[int, int],
+        indices: Collection[int],
         row_groups: Sequence[int],
         *,
         batch_rows: int,
     ) -> None:
         """From now on the chunks of the columns at these indices, in these row groups, are read.
 
-        For each index comes the longest value of its dictionaries, not used behind a plain page; 0: it may be.
-
         Raises: CorruptTableError if they overlap.
         """
         found = [
-            ChunkPages(metadata, number, index, self._path, batch_rows=batch_rows, longest_bytes=longest)
+            _Chunk(ChunkPages(metadata, number, index, self._path, batch_rows=batch_rows), index)
             for number in row_groups
-            for index, longest in indices.items()
+            for index in indices
         ]
-        chunks = sorted((_Chunk(pages) for pages in found), key=lambda chunk: chunk.pages.at)
+        chunks = sorted(found, key=lambda chunk: chunk.pages.begin)
         for one, other in pairwise(chunks):
-            if other.pages.at < one.pages.end:
-                raise damaged(self._path, f"column chunks overlap at byte {other.pages.at}")
-        self._chunks, self._begins = chunks, [chunk.pages.at for chunk in chunks]
+            if other.pages.begin < one.pages.end:
+                raise damaged(self._path, f"column chunks overlap at byte {other.pages.begin}")
+        self._chunks, self._begins = chunks, [chunk.pages.begin for chunk in chunks]
+
+    def expect_again(self, longest_bytes: Mapping[int, int], *, batch_rows: int) -> None:
+        """The same chunks are read once more from their begin.
+
+        For each index comes the longest value of its dictionaries, not used behind a plain page; 0: it may be.
+        """
+        for chunk in self._chunks:
+            chunk.restart(batch_rows, longest_bytes[chunk.index])
 
     def begin_batch(self) -> None:
         """The next rows are decoded now."""
@@ -107,10 +113,16 @@ class WatchedFile:
 class _Chunk:
     """A column chunk, whose bytes pass by in order, some of them perhaps again."""
 
-    def __init__(self, pages: ChunkPages) -> None:
+    def __init__(self, pages: ChunkPages, index: int) -> None:
         self.pages = pages
+        self.index = index
         self._held = b""
         """Bytes from the begin of a header on, of which the rest was not read yet."""
+
+    def restart(self, batch_rows: int, longest_bytes: int) -> None:
+        """As `ChunkPages.restart`."""
+        self._held = b""
+        self.pages.restart(batch_rows, longest_bytes)
 
     def pass_by(self, begin: int, data: bytes) -> None:
         """Bytes of the file, from that offset on.

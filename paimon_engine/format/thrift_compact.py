@@ -23,6 +23,7 @@ Source: the Thrift compact protocol specification.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 BOOLEANS: Final = (1, 2)
@@ -96,14 +97,7 @@ def number_of(data: bytes) -> int:
 
 def elements(data: bytes) -> list[bytes]:
     """Bytes of each element of a list."""
-    reader = Reader(data)
-    count, kind = reader.list_head()
-    found = []
-    for _ in range(count):
-        begin = reader.at
-        reader.skip(kind)
-        found.append(data[begin : reader.at])
-    return found
+    return Reader(data).elements()
 
 
 def fields_of(data: bytes) -> Fields:
@@ -145,7 +139,14 @@ def integers_of(data: bytes, at: int, structures: Container[int] = ()) -> tuple[
             value, at = _varint(data, at)
             number = value >> 1 ^ -(value & 1)
         if kind in _VARINTS:
-            value, at = _varint(data, at)
+            # As `_varint`, without a call for each number.
+            value = shift = 0
+            while (byte := data[at]) > _VARINT_BITS:
+                value |= (byte & _VARINT_BITS) << shift
+                shift += 7
+                at += 1
+            value |= byte << shift
+            at += 1
             found[number] = value >> 1 ^ -(value & 1)
         elif kind == STRUCT and number in structures:
             found[number], at = integers_of(data, at)
@@ -165,13 +166,32 @@ class Reader:
         """Number, type and bytes of the fields of a structure."""
         return list(self.fields())
 
-    def fields(self) -> Iterator[tuple[int, int, bytes]]:
-        """The fields of a structure one by one, each read when it is needed."""
+    def elements(self) -> list[bytes]:
+        """Bytes of each element of a list."""
+        count, kind = self.list_head()
+        found = []
+        for _ in range(count):
+            begin = self.at
+            self.skip(kind)
+            found.append(self._data[begin : self.at])
+        return found
+
+    def fields(
+        self, changes: Mapping[int, Callable[[Reader], bytes]] = MappingProxyType({})
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """The fields of a structure one by one, each read when it is needed.
+
+        Values of the fields `changes` are read by these functions, which say what they become: so that bytes which lie
+        deep in structures are gone through once, not once for each level.
+        """
         data, number = self._data, 0
         while head := data[self.at]:
             self.at += 1
             number = number + (head >> 4) if head >> 4 else self.integer()
             begin = self.at
+            if number in changes:
+                yield number, head & 15, changes[number](self)
+                continue
             self.at = _behind(data, begin, head & 15)
             yield number, head & 15, data[begin : self.at]
         self.at += 1
