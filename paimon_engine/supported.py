@@ -58,8 +58,6 @@ def check_readable(options: TableOptions) -> None:
         for key, value in raw.items()
         if key.startswith("fields.") and key.endswith(_MAP_LAYOUT) and value.lower() != "default"
     ]
-    if options.deletion_vectors_enabled and _is_on(options, "index-file-in-data-file-dir"):
-        reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
     if raw.get("type", "table").lower() not in _TYPES:
         reasons.append(f"'type' = '{raw['type']}'")
     _refuse("reading", reasons)
@@ -76,6 +74,7 @@ def _is_on(options: TableOptions, key: str) -> bool:
 
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
+_MANIFEST_FORMATS: Final = ("avro", "orc", "parquet")
 FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 
 _WRITE_BLOCKERS: Final = (
@@ -91,9 +90,6 @@ _WRITE_BLOCKERS: Final = (
 _WRITE_BLOCKING_SWITCHES: Final = (
     "primary-key.nullable",
     "row-tracking.enabled",
-    "index-file-in-data-file-dir",
-    "file.suffix.include.compression",
-    "clustering.incremental",
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
 )
@@ -147,6 +143,6 @@ def check_metadata_writable(options: TableOptions) -> None:
 
 
 def _metadata_blockers(options: TableOptions) -> list[str]:
-    name = options.raw.get("manifest.format", "avro")
-    # Readers trust the option, not the file: they could not read Avro manifests of such a table.
-    return [] if name.lower() == "avro" else [f"'manifest.format' = '{name}'"]
+    # Readers trust the option, not the file: they could not read Avro manifests of a table that says otherwise.
+    name = options.manifest_format
+    return [] if name in _MANIFEST_FORMATS else [f"'manifest.format' = '{name}'"]

@@ -20,7 +20,7 @@ from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.commit.origins import check_origin, check_origins, committed_before
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.removal.prepared import delete_prepared
-from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.handle import TableHandle, bucket_path, index_file_path
 from paimon_engine.table.state.identity import table_id
 
 _KINDS = (CommitKind.APPEND, CommitKind.COMPACT)
@@ -105,7 +105,7 @@ def abort_messages(table: TableHandle, messages: Sequence[CommitMessage], execut
             check_origin(table, origin, here)
         directory = bucket_path(table, message.partition, message.bucket)
         paths += [f"{directory}/{name}" for name in message.written_names()]
-        paths += [table.paths.index(file.name) for file in message.new_index_files]
+        paths += [index_file_path(table, file.partition, file.bucket, file.name) for file in message.new_index_files]
     found = delete_prepared(table, paths, executor)
     return AbortResult(
         status="stopped" if found.problems else "deleted" if found.deleted else "noop",

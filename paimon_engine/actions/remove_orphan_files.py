@@ -29,7 +29,6 @@ from paimon_engine.specs import DryRun, Moment
 from paimon_engine.table.commit import records as commit_records
 from paimon_engine.table.reach.deletion_records import forget_old_records
 from paimon_engine.table.reach.reachability import with_branch_paths
-from paimon_engine.table.removal.candidates import check_file_locations
 from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directories
 from paimon_engine.table.removal.fence import forget_finished_plans
 from paimon_engine.table.removal.file_removal import Disposal
@@ -89,12 +88,10 @@ class RemoveOrphanFilesResult(Result):
 def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrphanFilesResult:
     """Removes orphans of all branches. Safe to repeat and to run concurrently with other work.
 
-    Raises: InvalidArgumentError for a time in the future; UnsupportedError if options store files where they would not
-    be found; StorageError.
+    Raises: InvalidArgumentError for a time in the future; StorageError.
     """
     table, executor = context.table, context.executor
     check_older_than(table, spec)
-    check_file_locations(table)
     older_than_ms = table.env.clock() - DAY_MS if spec.older_than is None else spec.older_than
     found = _found(table, older_than_ms, executor, spec.confirm_latest_snapshot)
     if found.stopped:

@@ -29,7 +29,6 @@ from paimon_engine.table.commit.job_commit import conflict_error
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.reach.reachability import DataPaths
-from paimon_engine.table.removal.candidates import check_file_locations
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -77,10 +76,9 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
     """Removes what is missing; once for a `commit_user`. Safe to run concurrently with writers.
 
     Raises: NotFoundError if manifests are missing too (`remove_unexisting_manifests` first); ConflictError;
-    StorageError if the store does not answer; UnsupportedError.
+    StorageError if the store does not answer.
     """
     table, executor = context.table, context.executor
-    check_file_locations(table)
     latest = latest_snapshot(table)
     entries = live_entries(table, latest)
     inside = [entry for entry in entries if entry.file.external_path is None]

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
@@ -58,7 +58,7 @@ def check_block(block: Any) -> None:
 
 
 def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
-    """Fields of the records of a metadata file, as Avro has them; ORC and Parquet have the names, without types.
+    """Fields of the records of a metadata file with their Avro types, which ORC and Parquet files get as well.
 
     Raises: CorruptTableError if the bytes are not a valid file.
     """
@@ -67,8 +67,8 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
             schema = json.loads(fastavro.reader(io.BytesIO(data)).metadata["avro.schema"])
             return list(_record_schema(schema)["fields"])
         if data.startswith(b"ORC"):
-            return _untyped(po.ORCFile(pa.BufferReader(data)).schema)
-        return _untyped(pq.read_schema(pa.BufferReader(data)))
+            return _typed(po.ORCFile(pa.BufferReader(data)).schema)
+        return _typed(pq.read_schema(pa.BufferReader(data)))
     except Exception as error:
         raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error
 
@@ -81,16 +81,31 @@ def _record_schema(schema: Any) -> Mapping[str, Any]:
     return found
 
 
-def _untyped(fields: Iterable[pa.Field]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": field.name,
-            "type": {"type": "record", "name": field.name, "fields": _untyped(field.type)}
-            if pa.types.is_struct(field.type)
-            else "unknown",
-        }
-        for field in fields
-    ]
+_AVRO_TYPES: Final[Mapping[pa.DataType, str]] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+}
+
+
+def _typed(fields: Iterable[pa.Field]) -> list[dict[str, Any]]:
+    return [{"name": field.name, "type": _avro_type(field.name, field)} for field in fields]
+
+
+def _avro_type(name: str, field: pa.Field) -> Any:
+    if pa.types.is_struct(field.type):
+        # Not a union: ORC does not say what may be null.
+        return {"type": "record", "name": name, "fields": _typed(field.type)}
+    kind: Any
+    if pa.types.is_list(field.type):
+        kind = {"type": "array", "items": _avro_type(f"{name}_element", field.type.value_field)}
+    else:
+        kind = _AVRO_TYPES.get(field.type, "unknown")
+    return ["null", kind] if field.nullable else kind
 
 
 def write_records(

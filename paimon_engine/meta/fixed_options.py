@@ -32,6 +32,7 @@ FIXED_OPTIONS: Final = frozenset(
         "data-evolution.enabled",
         "data-file.path-directory",
         "index-file-in-data-file-dir",
+        "manifest.format",
     }
 )
 """Options that must not change once there are files."""

@@ -21,6 +21,9 @@ from paimon_engine.units import MIB
 POSTPONED_BUCKET: Final = -2
 """Bucket, and number of buckets, of files whose rows have no bucket yet."""
 _PARTITION_NAME_BYTES_MAX: Final = 200
+_CODEC_EXTENSIONS: Final = {"none": "", "zstd": "zst", "gzip": "gz", "bzip2": "bz2"}
+"""Ends of the names of files of codecs; those of others are their own names."""
+
 _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
 
 
@@ -138,9 +141,25 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
         return self.raw.get("manifest.compression", "zstd")
 
     @property
+    def manifest_format(self) -> str:
+        """Format of new manifests and of their lists."""
+        return self.raw.get("manifest.format", "avro").lower()
+
+    @property
     def thin_files(self) -> bool:
         """Whether data files leave out the key columns that come again among the values."""
         return self._bool("data-file.thin-mode", default=False)
+
+    @property
+    def index_files_beside_data(self) -> bool:
+        """Whether index files are in the directories of their buckets."""
+        return self._bool("index-file-in-data-file-dir", default=False)
+
+    def file_suffix(self, file_format: str, compression: str) -> str:
+        """What names of new data files of that format and codec end with."""
+        extension = _CODEC_EXTENSIONS.get(compression.lower(), compression.lower())
+        named = self._bool("file.suffix.include.compression", default=False) and extension
+        return f".{extension}.{file_format}" if named else f".{file_format}"
 
     @property
     def zstd_level(self) -> int:

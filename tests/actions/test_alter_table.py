@@ -238,7 +238,12 @@ def test_a_branch_changes_on_its_own(table: Table):
 
 
 def test_an_option_that_the_engine_lacks_is_refused(table: Table):
-    with pytest.raises(UnsupportedError, match="'manifest.format'"):
+    with pytest.raises(UnsupportedError, match="'commit.callbacks'"):
+        table.alter([SetOption("commit.callbacks", "a.B")])
+
+
+def test_manifests_keep_the_format_that_readers_expect(table: Table):
+    with pytest.raises(InvalidArgumentError, match="'manifest.format' says what the stored files mean"):
         table.alter([SetOption("manifest.format", "parquet")])
 
 

@@ -21,7 +21,7 @@ from paimon_engine.actions.remove_orphan_files import (
     RemoveOrphanFilesResult,
 )
 from paimon_engine.actions.restore import Restore
-from paimon_engine.errors import InvalidArgumentError, StorageError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, StorageError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
 from paimon_engine.storage import MemoryStorage
@@ -309,11 +309,6 @@ def test_a_file_that_cannot_be_deleted_is_reported_and_the_next_run_deletes_it(h
 def test_a_time_to_come_is_refused(history: History) -> None:
     with pytest.raises(InvalidArgumentError, match="in the future"):
         remove(history, age_ms=-1)
-
-
-def test_files_in_directories_that_are_not_searched_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="index-file-in-data-file-dir"):
-        remove(History({"index-file-in-data-file-dir": "true"}))
 
 
 # ── moving aside ────────────────────────────────────────────────────────────────────────────────

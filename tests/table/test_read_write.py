@@ -450,8 +450,8 @@ def test_files_carry_field_ids_and_required_columns(make_table: MakeTable):
     assert [field.nullable for field in schema] == [False, False, False, False, True]
 
 
-def test_tables_with_other_manifests_are_not_written_to(make_table: MakeTable):
-    table = make_table(KV, primary_keys=["k"], options={"bucket": "1", "manifest.format": "orc"})
+def test_tables_with_unknown_manifests_are_not_written_to(make_table: MakeTable):
+    table = make_table(KV, primary_keys=["k"], options={"bucket": "1", "manifest.format": "lance"})
 
-    with pytest.raises(UnsupportedError, match=r"'manifest\.format' = 'orc'"):
+    with pytest.raises(UnsupportedError, match=r"'manifest\.format' = 'lance'"):
         table.write({"k": [1], "v": ["a"]})

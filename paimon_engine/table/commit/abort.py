@@ -9,7 +9,7 @@ from typing import Any
 from paimon_engine.errors import OutcomeUnknownError, PaimonError
 from paimon_engine.executor import Returned
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.handle import TableHandle, bucket_path, index_file_path
 from paimon_engine.table.state.unneeded import delete_unneeded
 
 
@@ -23,7 +23,7 @@ def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) ->
     for message in messages:
         directory = bucket_path(table, message.partition, message.bucket)
         paths += [f"{directory}/{name}" for name in message.written_names()]
-        paths += [table.paths.index(file.name) for file in message.new_index_files]
+        paths += [index_file_path(table, file.partition, file.bucket, file.name) for file in message.new_index_files]
     delete_unneeded(table.env.storage, paths)
 
 

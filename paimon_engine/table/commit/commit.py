@@ -51,7 +51,7 @@ from paimon_engine.table.commit.request import (
     check_request,
 )
 from paimon_engine.table.commit.snapshot_walk import snapshots_after
-from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.handle import TableHandle, index_file_path
 from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshots_of_user
 from paimon_engine.table.state.unneeded import delete_unneeded
 
@@ -334,7 +334,8 @@ class _Commit:
                 needed |= self._tries[item.base_manifest_list].prepared.files
         merged = () if made is None else made.prepared.merged_index
         unneeded = [path for path in self._next.written if path not in needed]
-        delete_unneeded(self._table.env.storage, [*unneeded, *(self._table.paths.index(file.name) for file in merged)])
+        unneeded += [index_file_path(self._table, file.partition, file.bucket, file.name) for file in merged]
+        delete_unneeded(self._table.env.storage, unneeded)
 
     # ── files that a clean-up deleted while the commit was delayed ──────────────────────────────
 

@@ -27,7 +27,7 @@ from paimon_engine.meta.conflict import Bucket, BucketConflict
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.reach.clean_up_plan import is_fence, plans
-from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.handle import TableHandle, bucket_path, index_file_path
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import read_snapshot
 
@@ -183,7 +183,11 @@ class OwnFiles:
             after = (*message.new_files, *message.compact_after, *message.changelog_files)
             outside = {name for file in after if file.external_path for name in (file.name, *file.extra_files)}
             written = [f"{directory}/{name}" for name in message.written_names() if name not in outside]
-            written += [table.paths.index(file.name) for file in message.new_index_files if file.external_path is None]
+            written += [
+                index_file_path(table, file.partition, file.bucket, file.name)
+                for file in message.new_index_files
+                if file.external_path is None
+            ]
             found.update(dict.fromkeys(written, bucket))
         if self._statistics is not None:
             found[table.paths.statistics(self._statistics)] = None

@@ -31,7 +31,7 @@ from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.read.reader import merge_section
-from paimon_engine.table.state.handle import PlainTable, TableHandle
+from paimon_engine.table.state.handle import PlainTable, TableHandle, index_file_path
 from paimon_engine.types import STRING_ROOTS, AtomicType
 
 
@@ -81,7 +81,7 @@ def join_parts(
     except BaseException:
         changed.abort()
         raise
-    table.env.storage.delete([table.paths.index(file.name) for file in of_parts])
+    table.env.storage.delete([index_file_path(table, file.partition, file.bucket, file.name) for file in of_parts])
     return CommitMessage(
         task.partition,
         task.bucket,

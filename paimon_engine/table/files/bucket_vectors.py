@@ -19,7 +19,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.files.deletion_vectors import check_cardinality
 from paimon_engine.table.files.external import index_path, store_of
-from paimon_engine.table.state.handle import TableHandle, read_needed
+from paimon_engine.table.state.handle import TableHandle, index_file_path, read_needed
 from paimon_engine.table.state.level_mode import check_mode
 from paimon_engine.table.state.manifests import live_index_files
 from paimon_engine.table.state.unneeded import delete_unneeded
@@ -128,7 +128,7 @@ class BucketVectors:
     def _write(self, vectors: dict[str, RowBitmap]) -> IndexFile:
         data, ranges = encode_index_file(vectors, bits=64 if self._table.options.deletion_vectors_bitmap64 else 32)
         name = f"index-{self._table.env.new_id()}-0"
-        path = self._table.paths.index(name)
+        path = index_file_path(self._table, self._partition, self._bucket, name)
         self._written.append(path)
         with self._table.env.storage.writer(path) as sink:
             sink.write(data)

@@ -25,7 +25,7 @@ from paimon_engine.options.texts import split_list
 from paimon_engine.storage import EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, Storage
 from paimon_engine.storage.fenced import unfenced
 from paimon_engine.storage.locations import is_below, normal_path
-from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.handle import TableHandle, index_file_path
 
 
 def data_file_at(table: TableHandle, directory: str, file: DataFile) -> tuple[Storage, str]:
@@ -42,7 +42,7 @@ def data_file_at(table: TableHandle, directory: str, file: DataFile) -> tuple[St
 def index_path(table: TableHandle, file: IndexFile) -> str:
     """Path of an index file. Raises: UnsupportedError if it is where reading is not allowed."""
     if file.external_path is None:
-        return table.paths.index(file.name)
+        return index_file_path(table, file.partition, file.bucket, file.name)
     return readable_path(table, file.external_path, file.name)
 
 

@@ -155,6 +155,7 @@ class RollingWriter:
             file_format = options.changelog_file_format or file_format
             codec = options.changelog_file_compression or codec
         _check_types(table.schema, file_format)
+        self._suffix = options.file_suffix(file_format, codec)
         self._traits = FileTraits(level, file_format, changelog)
         self._encoding = replace(_encoding(table.schema, file_format, codec), row_group_bytes=row_group_bytes)
         self._indexes = [] if changelog else wanted_indexes(table.schema)
@@ -211,7 +212,7 @@ class RollingWriter:
     def _opened(self) -> _OpenFile:
         """The file that is being written, or a new one."""
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._files)}.{self._traits.format}"
+            path = f"{self._directory}/{self._prefix}-{len(self._files)}{self._suffix}"
             self._paths.append(path)
             index = FileIndexWriter(self._indexes) if self._indexes else None
             self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding, index=index)

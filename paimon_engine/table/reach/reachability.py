@@ -38,7 +38,7 @@ from paimon_engine.table.reach.completeness import BranchObservation, find_missi
 from paimon_engine.table.reach.doubts import Doubt, missing_between
 from paimon_engine.table.reach.observation import observe_branch
 from paimon_engine.table.state.changelogs import changelog_ids, keeps_delta, read_changelog
-from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.handle import TableHandle, bucket_path, index_file_path
 from paimon_engine.table.state.manifests import live_index_files, read_manifest_list
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import branches, read_snapshot, read_tag, snapshot_ids, tag_names
@@ -331,7 +331,7 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
         for file in live_index_files(table, snapshot):
             # Files outside the table are never deleted.
             if file.external_path is None:
-                metadata[paths.index(file.name)] = file.size_bytes
+                metadata[index_file_path(table, file.partition, file.bucket, file.name)] = file.size_bytes
     if snapshot.statistics is not None:
         metadata[paths.statistics(snapshot.statistics)] = None
     return RootFiles(tuple(manifests), tuple(changelog), metadata, base_count=len(base))
@@ -379,7 +379,11 @@ def _remaining_index(table: TableHandle, snapshot: Snapshot) -> dict[str, int | 
             files = live_index_files(table, snapshot)
         except NotFoundError:
             files = []
-        found += [paths.index(file.name) for file in files if file.external_path is None]
+        found += [
+            index_file_path(table, file.partition, file.bucket, file.name)
+            for file in files
+            if file.external_path is None
+        ]
     return dict.fromkeys(found)
 
 

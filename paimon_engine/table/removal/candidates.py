@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from paimon_engine.errors import NotFoundError, PaimonError, UnsupportedError
+from paimon_engine.errors import NotFoundError, PaimonError
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.storage.locations import leads_out
@@ -26,8 +25,6 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.state.side_by_side import in_threads
 
-_UNSUPPORTED_LOCATIONS: Final = ("index-file-in-data-file-dir",)
-
 
 @dataclass(frozen=True, slots=True)
 class DataCandidate:
@@ -39,21 +36,10 @@ class DataCandidate:
     directory: str
 
 
-def check_file_locations(table: TableHandle) -> None:
-    """Raises UnsupportedError if an option makes other engines store files in directories that are not handled here."""
-    for key in _UNSUPPORTED_LOCATIONS:
-        if table.options.raw.get(key, "false").lower() != "false":
-            raise UnsupportedError(f"deleting files of a table with '{key}' is not supported yet")
-
-
 class Candidates:
-    """Files that roots to be removed reach, by path. Roots in `ahead` are read ahead in this order.
-
-    Raises: UnsupportedError as `check_file_locations`.
-    """
+    """Files that roots to be removed reach, by path. Roots in `ahead` are read ahead in this order."""
 
     def __init__(self, table: TableHandle, ahead: Sequence[Root] = ()) -> None:
-        check_file_locations(table)
         self._table, self._entries = table, ReadingAhead(table, ahead)
         self._paths = DataPaths(table)
         self.data: dict[str, DataCandidate] = {}

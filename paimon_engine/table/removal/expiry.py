@@ -34,7 +34,7 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.reachability import Root, RootIdentity, Roots, all_roots, changelog_root, lost_roots
-from paimon_engine.table.removal.candidates import Candidates, check_file_locations
+from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import (
     Deletion,
     DeletionPlan,
@@ -223,7 +223,6 @@ def plan_expiration(
 def plan_expired_files(table: TableHandle, line: Line, expiration: ExpirationPlan, executor: Executor) -> DeletionPlan:
     """The files that only expired snapshots and changelogs reach, and that no other root of the table needs."""
     if expiration.is_empty:
-        check_file_locations(table)
         return DeletionPlan({}, {})
     candidates = Candidates(table, line.snapshots[: len(expiration.snapshots) + 1])
     never_changelogs = {root.snapshot.id for root in expiration.never_changelogs}

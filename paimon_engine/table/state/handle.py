@@ -255,4 +255,11 @@ def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
     return table.paths.bucket_dir("/".join(part for part in (options.data_file_directory, relative) if part), bucket)
 
 
+def index_file_path(table: TableHandle, partition: bytes, bucket: int, name: str) -> str:
+    """Path of an index file of a bucket, unless it is outside the table."""
+    if table.options.index_files_beside_data:
+        return f"{bucket_path(table, partition, bucket)}/{name}"
+    return table.paths.index(name)
+
+
 DELETION_DIRECTORY: Final = "deletion"

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
-from paimon_engine.format.avro import read_notes, read_records, record_fields, write_record_files, write_records
+from paimon_engine.format.avro import read_notes, read_records, record_fields
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.hash_index import Hashes, encode_hashes
+from paimon_engine.format.record_files import metadata_file, metadata_files
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import FoldError, live_files
 from paimon_engine.meta.index_manifest import (
@@ -35,7 +36,7 @@ from paimon_engine.meta.manifest import (
 )
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
-from paimon_engine.table.state.handle import TableHandle, read_needed
+from paimon_engine.table.state.handle import TableHandle, index_file_path, read_needed
 from paimon_engine.table.state.live_columns import (
     Choice,
     FoundFiles,
@@ -371,7 +372,8 @@ class MetadataWriter:
         schema = _carrying(manifest_schema(entries), self._table)
         target = self._table.options.manifest_target_file_size_bytes
         records = map(entry_to_record, entries)
-        files = write_record_files(schema, records, self._codec, target_bytes=target, step=_ENTRIES_BETWEEN_LOOKS)
+        step = _ENTRIES_BETWEEN_LOOKS
+        files = metadata_files(self._format, schema, records, self._codec, target_bytes=target, step=step)
         manifests: list[ManifestFile] = []
         begin = 0
         for data, count in files:
@@ -404,7 +406,7 @@ class MetadataWriter:
         records = [manifest_file_to_record(manifest) for manifest in manifests]
         schema = _carrying(manifest_list_schema(manifests), self._table)
         notes = {} if base_of is None else {_COMMIT_NOTE: f"{self._table.paths.branch}/{base_of}"}
-        return name, self._write(name, write_records(schema, records, self._codec, notes=notes))
+        return name, self._write(name, metadata_file(self._format, schema, records, self._codec, notes=notes))
 
     def index_manifest(self, files: Sequence[IndexFile]) -> str:
         """Writes an index manifest with all live index files; its name.
@@ -413,22 +415,25 @@ class MetadataWriter:
         """
         name = f"index-manifest-{self._id}-{self._index_manifests}"
         self._index_manifests += 1
-        self._write(
-            name, write_records(index_manifest_schema(files), list(map(index_file_to_record, files)), self._codec)
-        )
+        records = list(map(index_file_to_record, files))
+        self._write(name, metadata_file(self._format, index_manifest_schema(files), records, self._codec))
         return name
 
     def hash_index(self, bucket: Bucket, hashes: Hashes) -> IndexFile:
         """Writes the hash index of a bucket."""
         name = f"index-{self._id}-{self._indexes}"
         self._indexes += 1
-        size = self._write_to(self._table.paths.index(name), encode_hashes(hashes))
+        size = self._write_to(index_file_path(self._table, *bucket, name), encode_hashes(hashes))
         return IndexFile(*bucket, HASH, name, size, len(hashes))
 
     def take_back(self) -> None:
         """Deletes everything written, as far as the store lets; only for a commit that certainly did not happen."""
         delete_unneeded(self._table.env.storage, self._written)
         self._written.clear()
+
+    @property
+    def _format(self) -> str:
+        return self._table.options.manifest_format
 
     @property
     def _codec(self) -> str:
