@@ -70,7 +70,8 @@ def create_day_tags(context: Context, spec: CreateDayTags) -> DayTagsResult:
     """Creates the missing tags. Safe to repeat, and concurrently with writers, other tagging and expiry.
 
     Raises: InvalidArgumentError for an unknown day or time zone, or a day that has not ended; CorruptTableError if a
-    tag cannot be parsed; UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
+    tag cannot be parsed, or metadata of a snapshot cannot be read, which is no reason to leave its day out;
+    UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, zone = context.table, _zone(spec.timezone)
     there = set(tag_names(table))

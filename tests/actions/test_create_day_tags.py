@@ -9,8 +9,8 @@ import pytest
 
 from paimon_engine.action import Context
 from paimon_engine.actions.create_day_tags import CreateDayTags, DayTagsResult, create_day_tags
-from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.table.state.snapshots import read_tag
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.table.state.snapshots import read_snapshot, read_tag
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import History
 
@@ -116,3 +116,23 @@ def test_west_of_utc_the_day_ends_later(history: History):
     history.now_ms = at("2013-01-05T03:00")
 
     assert list(fill(history, timezone="America/New_York").created)[-1] == "2013-01-03"
+
+
+@pytest.mark.parametrize("damage", ["gone", "half"])
+def test_a_list_that_cannot_be_read_is_an_error_that_names_it(history: History, damage: str):
+    """A day whose snapshot is there and damaged is none that cannot be tagged: it would stay so in silence."""
+    handle = history.handle
+    path = f"{handle.paths.root}/manifest/{read_snapshot(handle, 4).base_manifest_list}"
+    storage = handle.env.storage
+    whole = storage.read(path)
+    storage.delete([path])
+    if damage == "half":
+        storage.create(path, whole[: len(whole) // 2])
+
+    with pytest.raises(CorruptTableError, match=path.rpartition("/")[2]):
+        fill(history)
+
+    assert "2013-01-03" not in history.tags()
+    storage.overwrite(path, whole)
+    assert fill(history).missing == {}
+    assert {name: read_tag(history.handle, name).snapshot.id for name in history.tags()} == FOUR_DAYS

@@ -16,7 +16,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from paimon_engine.errors import (
+    REMEDY,
     ConflictError,
+    CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
@@ -58,7 +60,8 @@ def wall_clock(epoch_ms: int) -> datetime:
 def make_tag(table: TableHandle, tag: Tag, news: TagNotifier) -> bool:
     """Creates the tag: True, or False if a different one of that name exists. May be repeated.
 
-    Raises: ConflictError if its snapshot expired meanwhile; StorageError.
+    Raises: ConflictError if its snapshot expired meanwhile; CorruptTableError if it is there and lacks metadata;
+    StorageError.
     """
     news.expect({tag.name: tag.snapshot.id})
     if not _create(table, tag):
@@ -126,6 +129,11 @@ def _look_again(table: TableHandle, tag: Tag, *, undo: Callable[[], None]) -> No
     missing = missing_metadata(table, tag.snapshot) if held else None
     if not held or missing is not None:
         undo()
+        if missing is not None and _is_held_elsewhere(table, tag):
+            # No expiry, which hides a snapshot before it deletes files of it: this one is there and not whole.
+            raise CorruptTableError(
+                f"snapshot {tag.snapshot.id} of {table.paths.root} cannot be tagged: {missing} cannot be read; {REMEDY}"
+            )
         lacks = "expired" if missing is None else f"lost {missing}"
         raise ConflictError(
             f"snapshot {tag.snapshot.id} of {table.paths.root} {lacks} while tag {tag.name!r} was made; "
