@@ -124,7 +124,7 @@ def test_workers_of_a_server_without_packages_are_named_with_the_way_out(
 ):
     venv.create(tmp_path / "bare", with_pip=False)
     python = str(tmp_path / "bare" / "bin" / "python")
-    with connect_server(tmp_path, {"spark.pyspark.python": python}) as server:
+    with connect_server(tmp_path, python=python) as server:
         connection = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port}
         monkeypatch.setenv("AIRFLOW_CONN_BARE", json.dumps(connection))
 

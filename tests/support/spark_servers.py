@@ -69,8 +69,10 @@ def standalone(directory: Path, workers: int = 2, memory: str = "1g") -> Iterato
 
 
 @contextlib.contextmanager
-def connect_server(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """A Spark Connect server with two cores, whose workers do not know our code."""
+def connect_server(
+    directory: Path, settings: Mapping[str, str] | None = None, python: str = sys.executable
+) -> Iterator[Server]:
+    """A Spark Connect server with two cores, whose workers do not know our code; `python` runs them."""
     port, ui = free_port(), free_port()
     given = {
         "spark.master": "local[2]",
@@ -84,16 +86,16 @@ def connect_server(directory: Path, settings: Mapping[str, str] | None = None) -
     }
     command = [str(HOME / "bin" / "spark-submit"), "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
-    with _process([*command, "spark-internal"], directory / "connect.log") as pid:
+    with _process([*command, "spark-internal"], directory / "connect.log", python) as pid:
         _wait_for_port(port, directory / "connect.log")
         _wait_for_answer(port, directory / "connect.log")
         yield Server(port, ui, pid)
 
 
 @contextlib.contextmanager
-def _process(command: Sequence[str], log: Path) -> Iterator[int]:
+def _process(command: Sequence[str], log: Path, python: str = sys.executable) -> Iterator[int]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYSPARK_PYTHON": python, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment["SPARK_DAEMON_JAVA_OPTS"] = QUICK
     with log.open("wb") as output:
         process = subprocess.Popen(
