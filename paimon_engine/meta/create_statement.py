@@ -18,14 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
-
-import sqlglot
-from sqlglot.tokens import Token, TokenType
+from typing import TYPE_CHECKING, Final
 
 from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.meta.type_text import parse_type_text
 from paimon_engine.types import DataField, RowType, with_nullable
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
 
 _SHOWN_CHARS: Final = 60
 _NAME_PARTS: Final = 2
@@ -62,6 +62,8 @@ def parse_create_table(text: str) -> CreateStatement:
     Raises: InvalidArgumentError naming the position, and the column with its text; UnsupportedError for what tables of
     Paimon, or this engine, do not have.
     """
+    import sqlglot
+
     try:
         words = [word for token in sqlglot.tokenize(text, read="spark") for word in _words_of(token, text)]
     except sqlglot.errors.SqlglotError as error:
@@ -82,6 +84,8 @@ class _Word:
 
 def _words_of(token: Token, statement: str) -> list[_Word]:
     """The words of a token: sqlglot takes PRIMARY KEY and the like for one."""
+    from sqlglot.tokens import TokenType
+
     is_name, is_text = token.token_type is TokenType.IDENTIFIER, token.token_type is TokenType.STRING
     if is_name or is_text or " " not in str(token.text):
         return [_Word(str(token.text), token.start, token.end, is_name, is_text)]

@@ -8,7 +8,6 @@
 
 from paimon_engine.predicate.expression import Column, as_predicate, col
 from paimon_engine.predicate.literals import bind, find_field, literal
-from paimon_engine.predicate.parse import parse_where
 from paimon_engine.predicate.ranges import ColumnRange, may_match
 from paimon_engine.predicate.rows import to_arrow_expression, to_range_expression
 from paimon_engine.predicate.tree import (
@@ -31,6 +30,17 @@ from paimon_engine.predicate.tree import (
     root_columns,
     with_values,
 )
+
+
+def parse_where(text: str) -> Predicate:
+    """Predicate of a SQL condition; see `predicate.parse`, which is not loaded before, since it takes a while.
+
+    Raises: InvalidArgumentError naming the part that is not understood.
+    """
+    from paimon_engine.predicate import parse
+
+    return parse.parse_where(text)
+
 
 __all__ = [
     "And",

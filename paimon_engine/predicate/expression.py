@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.predicate.parse import parse_where
 from paimon_engine.predicate.tree import (
     Compare,
     Condition,
@@ -47,6 +46,8 @@ def as_predicate(where: str | Condition | None) -> Predicate | None:
     if where is None:
         return None
     if isinstance(where, str):
+        from paimon_engine.predicate.parse import parse_where
+
         return parse_where(where)
     return checked(where)
 

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.predicate.parse import parse_literal, parse_timestamp
 from paimon_engine.predicate.tree import (
     NEGATED,
     And,
@@ -100,6 +99,8 @@ def _key_of(text: str, column: str) -> tuple[Any, str]:
     # A key that is text may have brackets; up to one of these it is not a literal.
     for end in (place for place, character in enumerate(text) if character == "]"):
         with contextlib.suppress(InvalidArgumentError):
+            from paimon_engine.predicate.parse import parse_literal
+
             return parse_literal(text[1:end]), text[end + 1 :]
     raise InvalidArgumentError(f"{column!r} has no key such as ['a'] or [1] in the brackets")
 
@@ -264,6 +265,8 @@ def _number(value: Any) -> Exact:
 def _nanos(value: Any, *, zoned: bool) -> int:
     """Nanoseconds since 1970; values without a time zone are UTC where the column is of instants."""
     if isinstance(value, str):
+        from paimon_engine.predicate.parse import parse_timestamp
+
         value = parse_timestamp(value)
     if isinstance(value, np.datetime64):
         unit, count = np.datetime_data(value.dtype)

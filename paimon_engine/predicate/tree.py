@@ -18,7 +18,6 @@ from math import isfinite
 from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
-from sqlglot import expressions as sql
 
 from paimon_engine.errors import InvalidArgumentError
 
@@ -279,10 +278,14 @@ def _part(predicate: Predicate) -> str:
 
 
 def _name(column: str) -> str:
+    from sqlglot import expressions as sql
+
     return str(sql.to_identifier(column, quoted=True).sql(dialect="spark"))
 
 
 def _quoted(text: str) -> str:
+    from sqlglot import expressions as sql
+
     return str(sql.Literal.string(text).sql(dialect="spark"))
 
 
