@@ -96,7 +96,7 @@ def _actions(table: TableHandle) -> tuple[str, ...]:
     actions = split_list(raw.get(_OPTION, SUCCESS_FILE))
     for name in actions:
         if name not in _KNOWN_ACTIONS:
-            why = "is a Java class, which cannot be called from here" if name == "custom" else "is not a known name"
+            why = "is a Java class, which cannot be called from here" if name == "custom" else "is not a known action"
             raise UnsupportedError(f"'{_OPTION}' = '{name}' {why}; use one of {', '.join(_KNOWN_ACTIONS)}")
         if name in _NEEDS_SERVER and table.snapshot_service is None:
             raise UnsupportedError(

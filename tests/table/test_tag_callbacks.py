@@ -357,7 +357,7 @@ def test_a_callback_that_fails_stops_neither_the_work_nor_the_others(heard: Hear
     options = {**heard.options("fail"), **FILES, "tag.callback.com.acme.Other.param": str(heard.file)}
     history = history_of(tmp_path, {**options, "tag.callbacks": "com.acme.Note,com.acme.Other"}).write("a")
 
-    with pytest.raises(CallbackError, match=r"tag 't' of .+ is there, but com\.acme\.Note .*ValueError") as raised:
+    with pytest.raises(CallbackError, match=r"tag 't' of .+ exists, but com\.acme\.Note .*ValueError") as raised:
         history.tag("t")
 
     assert str(heard.file) not in str(raised.value)
