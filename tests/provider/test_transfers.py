@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
 def test_a_connection_of_no_database_is_refused(warehouse: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "paimon", "host": warehouse}))
 
-    with pytest.raises(AirflowFailException, match="no SQL database: its hook PaimonHook"):
+    with pytest.raises(AirflowFailException, match="not to an SQL database: its hook PaimonHook"):
         load(warehouse, sql_conn_id="lake")
 
 
