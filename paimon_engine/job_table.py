@@ -92,16 +92,18 @@ class SourceRef(Spec):
 
 
 def open_table(ref: TableRef, storage: StorageRef, catalog: CatalogRef, options: Mapping[str, str]) -> TableHandle:
-    """The table, with `options` laid over those that are stored.
+    """The table, with `options` laid over those that are stored; its branch where `branch` is among them.
 
-    Raises: NotFoundError if it is missing; InvalidArgumentError; StorageError.
+    Raises: NotFoundError if it or the branch is missing; InvalidArgumentError; StorageError.
     """
     options = _checked(options)
+    branch = options.pop("branch", MAIN_BRANCH)
     if catalog.options:
         name, metastore = _name_in_catalog(ref), open_metastore(_catalog_config(ref, storage, catalog))
-        return metastore.load_table(name, branch=MAIN_BRANCH, options=options)
+        return metastore.load_table(name, branch=branch, options=options)
     location = ref.location()
-    return load_table(location, EnvConfig(location, storage.options, storage.secrets), options=options)
+    config = EnvConfig(location, storage.options, storage.secrets)
+    return load_table(location, config, branch=branch, options=options)
 
 
 def open_or_make(

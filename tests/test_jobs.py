@@ -23,7 +23,18 @@ from paimon_engine.actions.rollback import Rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag
 from paimon_engine.actions.write import Write
 from paimon_engine.env import EnvConfig
-from paimon_engine.jobs import ACTIONS, Job, JobResult, NewTable, StorageRef, TableRef, name_of, open_executor, run
+from paimon_engine.jobs import (
+    ACTIONS,
+    CatalogRef,
+    Job,
+    JobResult,
+    NewTable,
+    StorageRef,
+    TableRef,
+    name_of,
+    open_executor,
+    run,
+)
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from tests.hostile.parquet_bombs import BOMBS
@@ -88,6 +99,30 @@ def test_a_job_survives_its_json(spec: Any, user: str, options: dict[str, str]):
     job = Job(TableRef(path="/t"), spec, user, StorageRef(options, options), {"bucket": user})
 
     assert Job.from_json(job.to_json()) == job
+
+
+@pytest.mark.parametrize("catalog_options", [{}, {"metastore": "jdbc"}], ids=["directory", "jdbc"])
+def test_a_job_changes_the_branch_that_its_options_name(tmp_path: Path, catalog_options: dict[str, str]):
+    if catalog_options:
+        catalog_options = {**catalog_options, "uri": f"sqlite:///{tmp_path / 'catalog.db'}"}
+    lake = Lake(tmp_path)
+    catalog = CatalogRef(catalog_options)
+    warehouse = Catalog(str(tmp_path / "lake"), options=catalog_options)
+    warehouse.create_database("db")
+    schema = {"k": "BIGINT NOT NULL"}
+    table = warehouse.create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "1"})
+    table.create_branch("trial")
+    on_branch = {"table_options": {"branch": "trial"}, "catalog": catalog}
+
+    lake.run(Write(lake.source("a.parquet", k=[1])), "one", **on_branch)
+    lake.run(Compact(full=True), "two", **on_branch)
+
+    branch = warehouse.table("db.t$branch_trial")
+    assert branch.to_arrow().column("k").to_pylist() == [1]
+    assert branch.files().column("level").to_pylist() == [5]
+    assert table.snapshots().num_rows == 0
+    with pytest.raises(NotFoundError, match="branch 'other'"):
+        lake.run(Compact(), "three", table_options={"branch": "other"}, catalog=catalog)
 
 
 def test_a_job_with_a_table_to_create_survives_its_json():
