@@ -92,10 +92,15 @@ public class Paimon2 {
     private static final long BATCH = BatchWriteBuilder.COMMIT_IDENTIFIER;
 
     private final LocalFileIO io = LocalFileIO.create();
-    private final IOManager disk;
+    private final String folder;
 
     private Paimon2() throws Exception {
-        disk = IOManager.create(Files.createTempDirectory("paimon-2").toString());
+        folder = Files.createTempDirectory("paimon-2").toString();
+    }
+
+    /** One for each reader and writer: the first that closes it deletes the directories in it. */
+    private IOManager disk() {
+        return IOManager.create(folder);
     }
 
     static String json(Object value) {
@@ -122,7 +127,6 @@ public class Paimon2 {
             }
             out.println(json(answer));
         }
-        paimon.disk.close();
         System.exit(0);
     }
 
@@ -265,7 +269,7 @@ public class Paimon2 {
         RowType type = table.rowType();
         List<CommitMessage> messages;
         try (TableWriteImpl<?> write = table.newWrite(user)) {
-            write.withIOManager(disk);
+            write.withIOManager(disk());
             if (command.has("overwrite")) {
                 write.withIgnorePreviousFiles(true);
             }
@@ -430,14 +434,14 @@ public class Paimon2 {
             }
         } else if (table.bucketMode() == BucketMode.BUCKET_UNAWARE) {
             BaseAppendFileStoreWrite write = ((AppendOnlyFileStore) table.store()).newWrite(user);
-            write.withIOManager(disk);
+            write.withIOManager(disk());
             for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
                 messages.add(task.doCompact(table, write));
             }
             write.close();
         } else {
             try (TableWriteImpl<?> write = table.newWrite(user)) {
-                write.withIOManager(disk);
+                write.withIOManager(disk());
                 for (Map.Entry<BinaryRow, Set<Integer>> entry : buckets(table).entrySet()) {
                     for (int bucket : entry.getValue()) {
                         write.compact(entry.getKey(), bucket, full);
@@ -554,7 +558,7 @@ public class Paimon2 {
             type = type.project(PaimonValues.list(command.get("projection")));
             builder = builder.withReadType(type);
         }
-        TableRead read = builder.newRead().withIOManager(disk);
+        TableRead read = builder.newRead().withIOManager(disk());
         read = command.has("filter") ? read.executeFilter() : read;
         List<Object> rows = new ArrayList<>();
         for (Split split : builder.newScan().plan().splits()) {
@@ -591,7 +595,7 @@ public class Paimon2 {
             FileStoreTable streamed = table.copyWithoutTimeTravel(options);
             ReadBuilder builder = streamed.newReadBuilder();
             StreamTableScan scan = builder.newStreamScan();
-            TableRead read = builder.newRead().withIOManager(disk);
+            TableRead read = builder.newRead().withIOManager(disk());
             for (Long next = null; next == null || next <= latest.id(); ) {
                 TableScan.Plan plan = scan.plan();
                 Long after = scan.checkpoint();
