@@ -20,7 +20,7 @@ from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 START_S = 300
 STOP_S = 20
 TAIL_LINES = 25
-TRIES = 5
+TRIES = 10
 
 
 class AirflowFailedError(Exception):
@@ -141,7 +141,7 @@ class LocalAirflow:
 
 
 def send_again_if_busy(send: Callable[[], httpx.Response]) -> httpx.Response:
-    """The answer to a request that is sent again, up to five times in all, while Airflow answers 500.
+    """The answer to a request that is sent again, up to ten times in all, while Airflow answers 500.
 
     Airflow writes its audit log in the event loop, before it begins what was requested. With SQLite this fails after
     5 s ("database is locked") if another request holds the lock, whose commit waits for the same event loop. Nothing
@@ -150,7 +150,7 @@ def send_again_if_busy(send: Callable[[], httpx.Response]) -> httpx.Response:
     retrying = Retrying(
         retry=retry_if_result(lambda answer: answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR),
         stop=stop_after_attempt(TRIES),
-        wait=wait_fixed(1),
+        wait=wait_fixed(2),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
     )
     answer: httpx.Response = retrying(send)
