@@ -25,6 +25,8 @@ from paimon_engine.format.row_files import ROW_FILES, WriteBatch, row_file
 from paimon_engine.meta.paths import escape_path_name
 from paimon_engine.secrecy import check_address
 from paimon_engine.storage import Storage
+from paimon_engine.storage.local import local_path
+from paimon_engine.storage.locations import is_below, is_local
 from paimon_engine.storage.publication import beside, publish_directory, shows_incomplete, whole_file
 from paimon_engine.table.read.open_read import check_limit, limited
 from paimon_engine.table.read.read_plan import plan_at_one_snapshot
@@ -102,11 +104,16 @@ def export_files(table: TableHandle, request: ReadRequest, export: Export, store
 
 
 def _check_outside(table: TableHandle, target: str) -> None:
-    if f"{target.rstrip('/')}/".startswith(f"{table.paths.root}/"):
+    if is_below(f"{_absolute(target)}/file", [_absolute(table.paths.root)]):
         raise InvalidArgumentError(
             f"target={target!r} is inside the table {table.paths.root}, whose clean-up deletes what it does not know; "
-            "choose another place"
+            "choose another path"
         )
+
+
+def _absolute(path: str) -> str:
+    """The path in the one form that locations are compared in."""
+    return local_path(path) if is_local(path) else path.rstrip("/")
 
 
 def _is_there(storage: Storage, export: Export) -> bool:

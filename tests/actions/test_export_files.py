@@ -189,11 +189,18 @@ def test_a_wrong_argument_writes_nothing(table: Table, tmp_path: Path, arguments
     assert not (tmp_path / "files").exists()
 
 
-def test_a_tag_that_is_not_there_and_a_place_inside_the_table(table: Table, tmp_path: Path):
+def test_a_tag_that_does_not_exist_is_an_error(table: Table, tmp_path: Path):
     with pytest.raises(NotFoundError, match="second"):
         table.export(str(tmp_path / "out"), tag="second")
+
+
+@pytest.mark.parametrize(
+    "form", ["{path}/out.parquet", "file://{path}/out.parquet", "{path}/../t/out.parquet", "{path}"]
+)
+def test_a_target_inside_the_table_is_refused_however_it_is_written(table: Table, form: str):
+    """A clean-up of the table would delete it."""
     with pytest.raises(InvalidArgumentError, match="inside the table"):
-        table.export(f"{table.path}/out.parquet")
+        table.export(form.format(path=table.path))
 
 
 def test_columns_that_a_format_cannot_hold_are_said(catalog: Catalog, tmp_path: Path):
