@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from paimon_engine.errors import ConflictError, StorageError
 from paimon_engine.storage.base import Storage
+from paimon_engine.storage.create import publish
 from paimon_engine.storage.local import LocalStorage, local_path
 from paimon_engine.storage.memory import MemoryStorage
 
@@ -51,18 +52,15 @@ def _publish(storage: Storage, partial: str, path: str, *, replace: bool) -> Non
     """Gives a complete file its final name. Raises: ConflictError, StorageError."""
     if isinstance(storage, LocalStorage):
         source, target = local_path(partial), local_path(path)
-        if replace:
-            try:
-                os.replace(source, target)
-            except OSError as error:
-                raise StorageError(f"{path}: {error}") from error
-            return
         try:
-            os.link(source, target)
-        except FileExistsError as error:
-            raise ConflictError(f"{path} exists") from error
+            if replace:
+                os.replace(source, target)
+                return
+            created = publish(source, target)
         except OSError as error:
             raise StorageError(f"{path}: {error}") from error
+        if not created:
+            raise ConflictError(f"{path} exists")
         storage.delete([partial])
         return
     if replace:
