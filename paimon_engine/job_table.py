@@ -115,8 +115,10 @@ def open_or_make(
 ) -> tuple[TableHandle, bool]:
     """The table, made by the draft unless it is there; and whether it was made.
 
-    Raises: as `open_table` and the draft.
+    Raises: as `open_table` and the draft; NotFoundError for a branch of a table that is missing, and makes neither.
     """
+    if options.get("branch", MAIN_BRANCH) != MAIN_BRANCH:
+        return open_table(ref, storage, catalog, options), False
     is_new = True
     try:
         if catalog.options:

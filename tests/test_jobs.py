@@ -101,6 +101,15 @@ def test_a_job_survives_its_json(spec: Any, user: str, options: dict[str, str]):
     assert Job.from_json(job.to_json()) == job
 
 
+def test_a_missing_table_is_not_made_for_a_write_to_its_branch(tmp_path: Path):
+    lake = Lake(tmp_path)
+
+    with pytest.raises(NotFoundError, match="branch 'trial'"):
+        lake.run(Write(lake.source("a.parquet", k=[1])), create=NewTable(), table_options={"branch": "trial"})
+
+    assert not (tmp_path / "lake").exists()
+
+
 @pytest.mark.parametrize("catalog_options", [{}, {"metastore": "jdbc"}], ids=["directory", "jdbc"])
 def test_a_job_changes_the_branch_that_its_options_name(tmp_path: Path, catalog_options: dict[str, str]):
     if catalog_options:
