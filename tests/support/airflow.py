@@ -169,7 +169,7 @@ class RealAirflow:
     # ── the public REST API ─────────────────────────────────────────────────────────────────────
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """Answer to a GET of a path below `/api/v2`; repeated while the server is busy."""
+        """Answer to a GET of a path below `/api/v2`; repeated while the server is busy or cannot be reached."""
         return self._request("GET", path, tries=5, params=parameters)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -188,8 +188,7 @@ class RealAirflow:
         for number in range(1, tries + 1):
             try:
                 answer = send_again_if_busy(lambda: self._client.request(method, f"/api/v2/{path}", **more))
-                if answer.status_code < 500 or number == tries:
-                    break
+                break
             except httpx.TransportError as error:
                 if number == tries:
                     raise self._error(f"{method} {path}: {error!r}") from error

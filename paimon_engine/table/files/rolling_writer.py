@@ -260,6 +260,10 @@ class _OpenFile:
         *,
         index: FileIndexWriter | None,
     ) -> None:
+        """Opens the file; if its format's writer cannot be made, the store keeps nothing of it.
+
+        Raises: StorageError; UnsupportedError for a type that the format lacks.
+        """
         self._table = table
         self._path = path
         self._schema = schema
