@@ -24,6 +24,8 @@ from tests.support.reference import CACHE
 MARKER_OF_FIXTURE = {"oracle": "java", "newest": "java", "pypaimon": "interop"}
 _SECONDS_OF_MARKER = {"slow": 15.0, "airflow": 8.0, "spark": 3.0, "s3": 1.0, "java": 0.5, "interop": 0.5}
 """About how long a test takes."""
+_ONCE_MORE = pytest.mark.flaky(reruns=1, only_rerun="^AirflowError")
+"""Of dozens of runs of a real Airflow one may end badly by a race of Airflow itself. Other errors fail at once."""
 FOREIGN = ("AIRFLOW_", "PYSPARK_", "SPARK_", "PAIMON_ENGINE_")
 
 
@@ -85,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="takes minutes and a package index: make test-install"))
         if item.get_closest_marker("long") and not config.getoption("--long"):
             item.add_marker(pytest.mark.skip(reason="takes minutes, most by a real Airflow: make test-airflow"))
+        if item.get_closest_marker("airflow"):
+            item.add_marker(_ONCE_MORE)
         for fixture, marker in MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
