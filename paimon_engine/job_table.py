@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, hide
+from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, hide
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.metastores import CatalogConfig, open_metastore
 from paimon_engine.metastores.base import TableName
@@ -15,12 +15,18 @@ from paimon_engine.options.names import check_names
 from paimon_engine.secrecy import check_address, hidden_values, shows_table_option
 from paimon_engine.specs import Spec, Texts, check_fields
 from paimon_engine.table.state.handle import TableHandle, load_table
-from paimon_engine.table.state.warehouse import TableDraft, create_table, table_path
+from paimon_engine.table.state.warehouse import (
+    SYSTEM_MARK,
+    TableDraft,
+    create_table,
+    split_system_name,
+    table_path,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TableRef(Spec):
-    """A table: a warehouse and `database.table`, or the path of its directory."""
+    """A table: a warehouse and `database.table`, or the path of its directory; `$branch_b` after it is its branch."""
 
     warehouse: str | None = None
     name: str | None = None
@@ -94,9 +100,10 @@ class SourceRef(Spec):
 def open_table(ref: TableRef, storage: StorageRef, catalog: CatalogRef, options: Mapping[str, str]) -> TableHandle:
     """The table, with `options` laid over those that are stored; its branch where `branch` is among them.
 
-    Raises: NotFoundError if it or the branch is missing; InvalidArgumentError; StorageError.
+    Raises: NotFoundError if it or the branch is missing; InvalidArgumentError; UnsupportedError for a system table;
+    StorageError.
     """
-    options = _checked(options)
+    ref, options = _with_branch(ref, _checked(options))
     branch = options.pop("branch", MAIN_BRANCH)
     if catalog.options:
         name, metastore = _name_in_catalog(ref), open_metastore(_catalog_config(ref, storage, catalog))
@@ -117,6 +124,7 @@ def open_or_make(
 
     Raises: as `open_table` and the draft; NotFoundError for a branch of a table that is missing, and makes neither.
     """
+    ref, options = _with_branch(ref, options)
     if options.get("branch", MAIN_BRANCH) != MAIN_BRANCH:
         return open_table(ref, storage, catalog, options), False
     is_new = True
@@ -129,6 +137,25 @@ def open_or_make(
     except ConflictError:
         is_new = False
     return open_table(ref, storage, catalog, options), is_new
+
+
+def _with_branch(ref: TableRef, options: Mapping[str, str]) -> tuple[TableRef, dict[str, str]]:
+    """The table itself, and the options with the branch that its name names.
+
+    Raises: InvalidArgumentError if the options name another one; UnsupportedError for a system table.
+    """
+    part = "path" if ref.name is None else "name"
+    given = getattr(ref, part)
+    if not given or SYSTEM_MARK not in given:
+        return ref, dict(options)
+    table, branch, system = split_system_name(given.rstrip("/"))
+    if system is not None:
+        raise UnsupportedError(f"{given} names a system table, which can only be read; name the table itself")
+    if branch is None:
+        return ref, dict(options)
+    if options.get("branch", branch) != branch:
+        raise InvalidArgumentError(f"{given} names one branch and the option branch={options['branch']!r} another")
+    return replace(ref, **{part: table}), {**options, "branch": branch}
 
 
 def _make(location: str, storage: StorageRef, draft: TableDraft) -> None:

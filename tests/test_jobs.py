@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Progress
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Progress, UnsupportedError, open_table
 from paimon_engine.actions.compact import Compact
 from paimon_engine.actions.expire_changelogs import ExpireChangelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots
@@ -132,6 +132,58 @@ def test_a_job_changes_the_branch_that_its_options_name(tmp_path: Path, catalog_
     assert table.snapshots().num_rows == 0
     with pytest.raises(NotFoundError, match="branch 'other'"):
         lake.run(Compact(), "three", table_options={"branch": "other"}, catalog=catalog)
+    lake.ref = TableRef(warehouse=str(tmp_path / "lake"), name="db.t$branch_trial")
+    assert lake.run(Write(lake.source("b.parquet", k=[2])), "four", catalog=catalog).snapshot_id == 3
+    assert branch.to_arrow().column("k").to_pylist() == [1, 2]
+    assert table.snapshots().num_rows == 0
+    with pytest.raises(NotFoundError, match="branch 'other'"):
+        lake.ref = TableRef(warehouse=str(tmp_path / "lake"), name="db.t$branch_other")
+        lake.run(Write(lake.source("a.parquet", k=[1])), "five", create=KEYED, catalog=catalog)
+
+
+def test_the_name_of_a_jobs_table_may_name_its_branch(tmp_path: Path):
+    lake = Lake(tmp_path)
+    lake.run(Write(lake.source("a.parquet", k=[1])), create=KEYED)
+    lake.table.create_branch("trial")
+    path = lake.table.path
+
+    lake.ref = TableRef(path=f"{path}$branch_trial")
+    lake.run(Write(lake.source("b.parquet", k=[2])), "two")
+
+    assert lake.table.to_arrow().column("k").to_pylist() == [1]
+    lake.ref = TableRef(path=f"{path}$branch_main")
+    assert lake.run(CreateTag("one")).snapshot_id == 1
+    with pytest.raises(InvalidArgumentError, match="another"):
+        lake.run(Compact(), "three", table_options={"branch": "trial"})
+    lake.ref = TableRef(path=f"{path}$snapshots")
+    with pytest.raises(UnsupportedError, match="system table, which can only be read"):
+        lake.run(Compact(), "four")
+
+
+def test_the_directory_of_a_branch_is_no_table(tmp_path: Path):
+    """It opened as one, of which all data files are missing; and what was written there nobody found."""
+    lake = Lake(tmp_path)
+    lake.run(Write(lake.source("a.parquet", k=[1])), create=KEYED)
+    lake.table.create_branch("trial")
+    path = lake.table.path
+    before = sorted(Path(path).rglob("*"))
+
+    for branch in ("trial", "other"):
+        directory = f"{path}/branch/branch-{branch}"
+        lake.ref = TableRef(path=directory)
+        for create in (None, KEYED):
+            with pytest.raises(InvalidArgumentError, match=f"option branch='{branch}'"):
+                lake.run(Write(lake.source("b.parquet", k=[2])), "two", create=create)
+        with pytest.raises(InvalidArgumentError, match=rf"t\$branch_{branch}"):
+            open_table(directory)
+    assert sorted(Path(path).rglob("*")) == before
+
+
+def test_a_table_may_be_in_a_directory_that_is_called_like_one_of_branches(tmp_path: Path):
+    lake = Lake(tmp_path)
+    lake.ref = TableRef(path=str(tmp_path / "branch" / "branch-one"))
+
+    assert lake.run(Write(lake.source("a.parquet", k=[1])), create=KEYED).snapshot_id == 1
 
 
 def test_a_job_with_a_table_to_create_survives_its_json():

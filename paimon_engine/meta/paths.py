@@ -20,6 +20,8 @@ from paimon_engine.meta.java_floats import float_text
 from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
 
 MAIN_BRANCH = "main"
+BRANCH_DIRECTORY: Final = "/branch/branch-"
+"""What stands between a table's directory and the name of a branch in the path of the branch's directory."""
 _YEAR_DIGITS: Final = 4
 _ESCAPED = frozenset([chr(code) for code in range(32)] + [chr(127)] + list("\"#%'*/:=?\\{}[]^"))
 
@@ -37,7 +39,7 @@ class TablePaths:
     @property
     def branch_root(self) -> str:
         """Directory of this branch's schemas, snapshots and tags."""
-        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}{BRANCH_DIRECTORY}{self.branch}"
 
     @property
     def schema_dir(self) -> str:

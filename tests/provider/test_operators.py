@@ -269,6 +269,25 @@ def test_branches(catalog: Catalog, operator, context):
     assert ids(catalog) == [1]
 
 
+def test_the_name_of_a_table_may_name_its_branch(catalog: Catalog, operator, source: str, context):
+    operator(PaimonCreateBranchOperator, branch="dev", snapshot="3").execute(context)
+    branch = {"table": f"{TABLE}$branch_dev"}
+
+    result = operator(PaimonWriteOperator, source=source, **branch).execute(context)
+    operator(PaimonCreateTagOperator, tag="done", **branch).execute(make_context("another"))
+
+    assert (result["status"], result["table"], result["snapshot_id"]) == ("committed", f"{TABLE}$branch_dev", 4)
+    on_branch = catalog.table(f"{TABLE}$branch_dev")
+    assert sorted(on_branch.to_arrow(tag="done")["id"].to_pylist()) == [1, 2, 3, 10, 11]
+    assert ids(catalog) == [1, 2, 3]
+    assert catalog.table(TABLE).tag_names() == []
+    with pytest.raises(AirflowFailException, match="system table, which can only be read"):
+        operator(PaimonCompactOperator, table=f"{TABLE}$files").execute(context)
+    path = f"{catalog.table(TABLE).path}/branch/branch-dev"
+    with pytest.raises(AirflowFailException, match="option branch='dev'"):
+        operator(PaimonCompactOperator, table=path).execute(context)
+
+
 def test_a_branch_is_merged(catalog: Catalog, operator, context):
     operator(PaimonCreateBranchOperator, branch="dev", snapshot="3").execute(context)
 

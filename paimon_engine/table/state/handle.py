@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import REMEDY, NotFoundError, damaged, naming
+from paimon_engine.errors import REMEDY, InvalidArgumentError, NotFoundError, damaged, naming
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.names import check_inside_directory
-from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths, partition_path
+from paimon_engine.meta.paths import BRANCH_DIRECTORY, MAIN_BRANCH, TablePaths, partition_path
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
 from paimon_engine.storage import Storage
@@ -161,11 +161,12 @@ def load_table(
     """The table in that directory, with its latest schema and `options` laid over the stored ones.
 
     Raises: NotFoundError if there is no table or branch; CorruptTableError, UnsupportedError from its schema;
-    InvalidArgumentError if the options would let its files be taken for something else.
+    InvalidArgumentError if the options would let its files be taken for something else, or for the path of a branch.
     """
     env = env or config.build()
     check_inside_directory("branch", branch)
     paths = TablePaths(path.rstrip("/"), branch)
+    check_no_branch(env, paths)
     latest = latest_schema_id(env, paths)
     if latest is None:
         where = f"branch {branch!r} of the table in {path}" if branch != MAIN_BRANCH else f"table in {path}"
@@ -174,6 +175,19 @@ def load_table(
         )
     schema = with_dynamic_options(read_schema_file(env, paths, latest, {}), options or {})
     return TableHandle(env, config, paths, schema, dict(options or {}), _schemas={schema.id: schema})
+
+
+def check_no_branch(env: Env, paths: TablePaths) -> None:
+    """That a directory is not that of a branch: it has schemas and snapshots, too, but their files are the table's.
+
+    Raises: InvalidArgumentError that says how to name the branch.
+    """
+    root, _, branch = paths.root.rpartition(BRANCH_DIRECTORY)
+    if root and branch and "/" not in branch and latest_schema_id(env, TablePaths(root)) is not None:
+        raise InvalidArgumentError(
+            f"{paths.root} is the directory of the branch {branch!r}, not of a table; give the table's path {root} "
+            f"and the option branch={branch!r}, or {root}$branch_{branch}"
+        )
 
 
 def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mapping[str, str]) -> TableSchema:

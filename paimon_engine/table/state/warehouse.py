@@ -19,7 +19,7 @@ from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.meta.type_text import TypeLike, to_data_type
 from paimon_engine.options.names import check_names
 from paimon_engine.supported import check_writable
-from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
 from paimon_engine.table.state.schema_commit import check_branch, check_rules
 from paimon_engine.types import DataField, RowType, from_arrow_field
 
@@ -169,11 +169,13 @@ def create_table(
 ) -> TableHandle:
     """Creates a table by writing its first schema, if absent.
 
-    Raises: InvalidArgumentError, UnsupportedError (an option that the engine lacks); ConflictError if it exists.
+    Raises: InvalidArgumentError, also for the path of a branch; UnsupportedError (an option that the engine lacks);
+    ConflictError if it exists.
     """
     draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
     created = draft.first_schema(env)
     paths = TablePaths(path.rstrip("/"))
+    check_no_branch(env, paths)
     exists = latest_schema_id(env, paths) is not None
     if not exists:
         check_engine_can(created)
