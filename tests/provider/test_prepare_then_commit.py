@@ -8,16 +8,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from dags_examples.demo.airflow_process import AirflowFailedError, LocalAirflow
 from paimon_engine import Catalog, Table
 from tests.provider.conftest import SCHEMA, rows
+from tests.support.airflow import PROJECT, RealAirflow
 
-PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLE = PROJECT / "dags_examples" / "prepare_then_commit.py"
+DAG = "prepare_then_commit"
 FUTURE = "from __future__ import annotations\n"
 KILLS = '''
 import os
@@ -54,14 +53,14 @@ pytestmark = [pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(900)]
 class Loads:
     """Runs of the example, and the table that they load."""
 
-    def __init__(self, airflow: LocalAirflow, home: Path) -> None:
+    def __init__(self, airflow: RealAirflow, home: Path) -> None:
         self._airflow, self.home = airflow, home
         catalog = Catalog(str(home / "lake"))
         self.table: Table = catalog.create_table("shop.visits", schema=SCHEMA, options={"bucket": "-1"})
         (home / "inbox").mkdir()
 
-    def load(self, *ids: int, kill: str | None = None, broken: bool = False) -> str:
-        """A run that loads a file for each id; its state once it has ended."""
+    def load(self, *ids: int, kill: str | None = None, broken: bool = False) -> None:
+        """A run that loads a file for each id, and ends well; that which is broken fails."""
         for path in (self.home / "inbox").iterdir():
             path.unlink()
         for number in ids:
@@ -70,26 +69,9 @@ class Loads:
             (self.home / "inbox" / "x.parquet").write_text("no Parquet")
         if kill is not None:
             (self.home / f"kill-{kill}").touch()
-        run = self._airflow.post("dags/prepare_then_commit/dagRuns", {"logical_date": None})["dag_run_id"]
-        state = self._ended(run)
+        run = self._airflow.run(DAG)
+        self._airflow.wait_for_run(DAG, run, "failed" if broken else "success")
         assert kill is None or not (self.home / f"kill-{kill}").exists(), "the task was not killed"
-        return state
-
-    def _ended(self, run: str) -> str:
-        deadline = time.monotonic() + 300
-        while (state := self._state(run)) not in ("success", "failed"):
-            assert time.monotonic() < deadline, state
-            time.sleep(1)
-        return str(state)
-
-    def _state(self, run: str) -> str | None:
-        """None while a busy API server does not answer."""
-        try:
-            found: str = self._airflow.get(f"dags/prepare_then_commit/dagRuns/{run}")["state"]
-        except AirflowFailedError:
-            self._airflow.check_alive()
-            return None
-        return found
 
     @property
     def ids(self) -> Counter[int]:
@@ -103,21 +85,10 @@ class Loads:
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
     home = tmp_path_factory.mktemp("prepare then commit")
-    (home / "dags").mkdir()
-    (home / "dags" / EXAMPLE.name).write_text(EXAMPLE.read_text().replace(FUTURE, FUTURE + KILLS, 1))
-    environment = {
-        "PAIMON_DEMO_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
-        # Tasks that start at once wait for each other in SQLite.
-        "AIRFLOW__CORE__PARALLELISM": "2",
-    }
-    with LocalAirflow(home / "airflow", PROJECT, environment=environment) as airflow:
-        airflow.wait_until_healthy()
-        httpx.get(f"{airflow.url}/execution/health", timeout=180, trust_env=False)
-        deadline = time.monotonic() + 120
-        while not airflow.get("dags")["dags"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+    dags = {EXAMPLE.name: EXAMPLE.read_text().replace(FUTURE, FUTURE + KILLS, 1)}
+    # Tasks that start at once wait for each other in SQLite.
+    environment = {"PAIMON_DEMO_HOME": str(home), "AIRFLOW__CORE__PARALLELISM": "2"}
+    with RealAirflow(home / "airflow", dags, environment=environment) as airflow:
         yield Loads(airflow, home)
 
 
@@ -131,7 +102,7 @@ def test_rows_are_there_once_whenever_a_task_is_killed(loads: Loads):
         ("after-commit", (31, 32)),  # the worker is lost before Airflow hears of the commit
     ]
     for snapshots, (kill, ids) in enumerate(cases, start=1):
-        assert loads.load(*ids, kill=kill) == "success", kill
+        loads.load(*ids, kill=kill)
         expected.update(ids)
         lost += kill == "after-prepare"
         assert loads.ids == expected, kill
@@ -148,7 +119,7 @@ def test_rows_are_there_once_whenever_a_task_is_killed(loads: Loads):
 def test_where_a_task_fails_for_good_nothing_stays(loads: Loads):
     before, rows_before = loads.files, loads.ids
 
-    assert loads.load(41, 42, broken=True) == "failed"
+    loads.load(41, 42, broken=True)
 
     assert loads.files == before
     assert loads.ids == rows_before
