@@ -21,7 +21,7 @@ with DAG(
     end_date=LAST_RUN,
     catchup=True,
     max_active_runs=2,
-    default_args={"retries": 1},
+    default_args={"retries": 2},
     doc_md=__doc__,
     tags=["paimon"],
 ):

@@ -2,7 +2,8 @@
 
 Each scheduled DAG catches up on three days, then three more are backfilled with two runs side by side. Only places are
 replaced (`/lake`, `/tmp/lake`, `/staging`, `/inbox`, and the connection `lake` by one for each page), and a cluster
-policy says when DAGs start. Each day has rows with keys of its own, so that what a tag holds tells which days it knew.
+policy says when DAGs start and end, and that retries do not wait. Each day has rows with keys of its own, so that what
+a tag holds tells which days it knew.
 """
 
 from __future__ import annotations
@@ -44,15 +45,19 @@ BY_CRON = ("compact_all", "upkeep", "upkeep_with_policy", "by_policy")
 POLICY = """
 import json
 import os
-from datetime import datetime
+from datetime import datetime, timedelta
 
-STARTS = json.loads(os.environ["PAIMON_TEST_STARTS"])
+SPANS = json.loads(os.environ["PAIMON_TEST_SPANS"])
 
 
 def dag_policy(dag):
-    if dag.dag_id in STARTS:
-        dag.start_date = datetime.fromisoformat(STARTS[dag.dag_id])
+    if dag.dag_id in SPANS:
+        dag.start_date, dag.end_date = (datetime.fromisoformat(moment) for moment in SPANS[dag.dag_id])
         dag.catchup = True
+
+
+def task_policy(task):
+    task.retry_delay = timedelta(seconds=0)
 """
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False)])
 PER_DAY = 3
@@ -189,13 +194,14 @@ def dag_file(page: Path, home: Path) -> str:
     return code
 
 
-def starts(caught_up: Sequence[date]) -> dict[str, str]:
-    """When scheduled DAGs start, so that they catch up on these days."""
-    by_daily = EARLY.run_of(caught_up[0]) - timedelta(hours=1)
-    by_cron = datetime.combine(caught_up[0] + timedelta(days=1), time(), UTC)
+def spans(caught_up: Sequence[date]) -> dict[str, tuple[str, str]]:
+    """When scheduled DAGs start and end, so that they catch up on these days, and no day follows during the test."""
+    first, last = caught_up[0], caught_up[-1]
+    by_daily = (EARLY.run_of(first) - timedelta(hours=1), EARLY.run_of(last) + timedelta(hours=2))
+    by_cron = tuple(datetime.combine(day + timedelta(days=1), time(), UTC) for day in (first, last))
     given = dict.fromkeys(("nightly", "tag_per_day", "report", "tags", "load_orders", "keep_orders"), by_daily)
     given |= dict.fromkeys(BY_CRON, by_cron)
-    return {dag_id: start.isoformat() for dag_id, start in given.items()}
+    return {dag_id: (start.isoformat(), end.isoformat()) for dag_id, (start, end) in given.items()}
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +221,7 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documented]
         "extra": {"disable_ssl": True, "disable_tls": True, "from_email": "airflow@example.com"},
     }
     environment = {
-        "PAIMON_TEST_STARTS": json.dumps(starts(days_before(last, 3))),
+        "PAIMON_TEST_SPANS": json.dumps(spans(days_before(last, 3))),
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
         "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp),
     }
