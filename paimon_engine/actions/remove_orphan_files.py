@@ -28,6 +28,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.specs import DryRun, Moment
 from paimon_engine.table.commit import records as commit_records
 from paimon_engine.table.reach.deletion_records import forget_old_records
+from paimon_engine.table.reach.quarantine import forget_restored
 from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directories
 from paimon_engine.table.removal.fence import forget_finished_plans
@@ -111,6 +112,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
             clean_directories(table, {path for file in done if "/bucket-" in (path := _directory(file.path))})
     if not spec.dry_run and not problems:
         forget_old_records(table, older_than_ms)
+        forget_restored(table, table.env.clock() - table.options.commit_record_retained_ms)
         for branch in (MAIN_BRANCH, *branches(table)):
             commit_records.forget_old_records(with_branch_paths(table, branch))
         forget_finished_plans(table, found.look.names)

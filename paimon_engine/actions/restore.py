@@ -40,7 +40,16 @@ from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, DryRun, Moment, Name, Spec
 from paimon_engine.table.branches_tags.tag_notifications import notifying
 from paimon_engine.table.reach.deletion_records import forget_record
-from paimon_engine.table.reach.quarantine import Move, Quarantine, find_quarantine, no_quarantine, read_quarantine
+from paimon_engine.table.reach.quarantine import (
+    Move,
+    Quarantine,
+    find_quarantine,
+    forget_restored,
+    no_quarantine,
+    note_restored,
+    read_quarantine,
+    restored_before,
+)
 from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.removal.file_removal import Disposal, move_files
 from paimon_engine.table.removal.quarantine_state import (
@@ -82,6 +91,9 @@ class Restore(Spec):
 class RestoreResult(Result):
     """What was restored; `status` is `restored`, `dry_run` or `stopped`: run it again then, `stopped` says why.
 
+    It is `already_done` if the quarantine was restored before and nothing of it is left; the rest says what was
+    restored then. That is known for as long as the records of commits are kept (`commit-record.time-retained`).
+
     `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in the
     quarantine nor at their paths. `snapshots`, `tags` and `branches` are what readers can start from again; `left` says
     which versions `as_tags` has not restored, since files of theirs were deleted later or are not visible: the
@@ -112,11 +124,15 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     `table.branches_tags.tag_notifications`, where tags are restored.
     """
     table, executor = context.table, context.executor
-    if (
-        find_quarantine(table, spec.quarantine) is None
-        and (held := stored_quarantine(table, spec.quarantine)) is not None
-    ):
-        return _returned(table, spec, executor, held)
+    if find_quarantine(table, spec.quarantine) is None:
+        held, before = stored_quarantine(table, spec.quarantine), _restored_before(table, spec.quarantine)
+        if before is not None and (held is None or not held.files):
+            if held is not None and not spec.dry_run:
+                # That attempt died before it had removed the directory.
+                close(table, spec.quarantine)
+            return before
+        if held is not None:
+            return _returned(table, spec, executor, held)
     quarantine = read_quarantine(table, spec.quarantine)
     roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
     if roots.conflicts:
@@ -163,6 +179,7 @@ def _brought_back(
             return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))
         absent = _absent(table, moves)
     missing = tuple(move.target for move in absent)
+    result = _result("restored", quarantine, roots, missing=missing)
     # Versions that are left can be restored from the list, once their files exist again.
     if in_use:
         not_closed: Sequence[str] = [
@@ -172,9 +189,29 @@ def _brought_back(
             )
         ]
     else:
-        not_closed = () if roots.left else close(table, quarantine.name)
+        not_closed = () if roots.left else _closed(table, result)
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
-    return _result("restored", quarantine, replace(roots, left=(*roots.left, *not_closed)), missing=missing)
+    return replace(result, left=(*roots.left, *not_closed))
+
+
+def _closed(table: TableHandle, result: RestoreResult) -> list[str]:
+    """Removes the restored quarantine, after its result was noted, which a repeated attempt then finds."""
+    note_restored(table, result.quarantine, result.to_dict())
+    return close(table, result.quarantine)
+
+
+def _restored_before(table: TableHandle, name: str) -> RestoreResult | None:
+    """The result of the restore that has removed the quarantine of that name, if that is noted."""
+    noted = restored_before(table, name)
+    try:
+        return None if noted is None else replace(RestoreResult(**_tuples(noted)), status="already_done", seconds=0.0)
+    except TypeError:
+        # A note by a release with other fields still says that it was restored.
+        return RestoreResult("already_done", name, _UNKNOWN_ACTION)
+
+
+def _tuples(noted: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in noted.items()}
 
 
 def _absent(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
@@ -192,22 +229,24 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
     """Restores the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
     left = ("without a list only files are restored; an orphan clean-up deletes those that nothing needs",)
-    status, files, not_closed = "dry_run", moves, list[str]()
+    status, files = "dry_run", moves
     if not spec.dry_run:
         how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
         files, more = move_files(table, moves, how, executor)
         problems += more
-        not_closed = [] if problems else close(table, held.name)
         status = "stopped" if problems else "restored"
-    return RestoreResult(
+    result = RestoreResult(
         status,
         held.name,
         _UNKNOWN_ACTION,
         files=len(files),
         bytes=sum(move.size_bytes for move in files),
         stopped=tuple(problems),
-        left=(*(left if files else ()), *not_closed),
+        left=left if files else (),
     )
+    if status != "restored":
+        return result
+    return replace(result, left=(*result.left, *_closed(table, result)))
 
 
 def _parent(path: str) -> str:
@@ -290,6 +329,8 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
             "whatever its age; give the name, or the time for all that are older"
         )
     found, left = _chosen(table, spec)
+    if not spec.dry_run:
+        forget_restored(table, table.env.clock() - table.options.commit_record_retained_ms)
     stopped = [f"quarantine {item.name} is left: {item.problem} (give its name to delete it)" for item in left]
     files = sum(len(item.files) for item in found)
     size_bytes = sum(sum(item.files.values()) for item in found)

@@ -89,6 +89,38 @@ def test_what_was_moved_aside_is_restored_unchanged(history: History, action: Ca
     assert list_quarantines(history.handle) == []
 
 
+def test_a_repeated_restore_finds_that_it_is_done(history: History) -> None:
+    """A retry whose answer was lost has failed with the error that there is no such quarantine."""
+    done = _rollback(history)
+    back = bring_back(history, done.quarantine)
+    before = everything(history)
+
+    again = bring_back(history, done.quarantine)
+    planned = bring_back(history, done.quarantine, dry_run=True)
+
+    assert again.status == planned.status == "already_done"
+    assert (again.action, again.files, again.snapshots) == ("rollback", back.files, back.snapshots)
+    assert again.files > 0
+    assert everything(history) == before
+
+
+def test_that_a_quarantine_was_restored_is_known_for_a_month(history: History) -> None:
+    done = _rollback(history)
+    bring_back(history, done.quarantine)
+
+    history.long_after()
+    history.now_ms += 29 * DAY_MS
+    history.run(EmptyQuarantine())
+    assert bring_back(history, done.quarantine).status == "already_done"
+    history.now_ms += 2 * DAY_MS
+    history.run(EmptyQuarantine(dry_run=True))
+    assert bring_back(history, done.quarantine).status == "already_done"
+    history.run(EmptyQuarantine())
+    with pytest.raises(InvalidArgumentError, match="no quarantine"):
+        bring_back(history, done.quarantine)
+    assert not [info.path for info in history.storage.walk(ROOT) if "/quarantine/" in info.path]
+
+
 def test_a_dry_run_names_just_what_is_then_moved_aside(history: History) -> None:
     planned = history.expire(retain_max=1, dry_run=True, quarantine=True)
     before = everything(history)

@@ -269,6 +269,21 @@ def test_branches(catalog: Catalog, operator, context):
     assert ids(catalog) == [1]
 
 
+def test_a_retry_finds_what_was_restored(catalog: Catalog, operator):
+    """The answer of the first attempt was lost: the second one failed, since there is no such quarantine any more."""
+    done = operator(PaimonRollbackOperator, snapshot=1, quarantine=True).execute(make_context("rollback"))
+    name = done["details"]["quarantine"]
+
+    first = operator(PaimonRestoreOperator, quarantine=name).execute(make_context("restore"))
+    again = operator(PaimonRestoreOperator, quarantine=name).execute(make_context("restore"))
+
+    assert (first["status"], again["status"]) == ("restored", "already_done")
+    assert again["details"]["snapshots"] == first["details"]["snapshots"] == [2, 3]
+    assert ids(catalog) == [1, 2, 3]
+    with pytest.raises(AirflowFailException, match="no quarantine 'other'"):
+        operator(PaimonRestoreOperator, quarantine="other").execute(make_context("restore"))
+
+
 def test_the_name_of_a_table_may_name_its_branch(catalog: Catalog, operator, source: str, context):
     operator(PaimonCreateBranchOperator, branch="dev", snapshot="3").execute(context)
     branch = {"table": f"{TABLE}$branch_dev"}

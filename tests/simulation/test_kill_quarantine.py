@@ -166,8 +166,9 @@ def lists(history: History) -> list[Any]:
 def lost(history: History, before: State) -> set[str]:
     """Earlier files that are neither at their original paths, nor in a quarantine, nor as text in a list."""
     now = stored(history)
-    aside = {(path.split("/", 7)[7], data) for path, data in now.items() if path.startswith(f"{ROOT}/quarantine/")}
-    aside |= {(name, text.encode()) for held in lists(history) for name, text in held["roots"].items()}
+    held = {path: data for path, data in now.items() if path.startswith(f"{ROOT}/quarantine/")}
+    aside = {(path.split("/", 7)[7], data) for path, data in held.items() if ".restored.json" not in path}
+    aside |= {(name, text.encode()) for listed in lists(history) for name, text in listed["roots"].items()}
     return {
         path
         for path, data in before.items()
@@ -288,6 +289,7 @@ def test_a_kill_while_a_quarantine_is_brought_back_loses_nothing_and_can_be_repe
         history.now_ms += DAY_MS
         if name in assert_listed(history):
             assert history.run(Restore(quarantine=name)).status == "restored"
+        assert history.run(Restore(quarantine=name)).status == "already_done"
         assert before.items() <= stored(history).items()
         assert_upkeep_works(later(history))
 

@@ -5,7 +5,8 @@ of each file, the content of the *roots* that were removed (files of snapshots, 
 and the content of the snapshots next to them. It is written before anything is removed or moved, so that an interrupted
 run can be undone, too: a file that is not in the quarantine is still at its original path, or was moved back already.
 It is deleted last, so that an interrupted `empty_quarantine` can be repeated. No reader and no other engine looks into
-the directory. A directory without a list, or with a damaged one, is possible nevertheless: see
+the directory. Before a restore deletes the list, it notes its result beside the directory (`<id>.restored.json`), which
+a repeated one then finds. A directory without a list, or with a damaged one, is possible nevertheless: see
 `table.removal.quarantine_state`.
 
 A restore works in the opposite order: files first, then roots, so that no reader meets an incomplete snapshot. Tags,
@@ -21,13 +22,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, StorageError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, required_integer, text
 from paimon_engine.storage.locations import leads_out
 from paimon_engine.table.state.handle import TableHandle
 
 LIST_NAME: Final = "moved.json"
 _DIRECTORY: Final = "quarantine"
+_RESTORED: Final = ".restored.json"
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,35 @@ def quarantine_names(table: TableHandle) -> list[str]:
     found = table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}")
     ours = (info.path for info in found if info.is_dir and not leads_out(f"{info.path}/.", table.paths.root))
     return sorted(path.rpartition("/")[2] for path in ours)
+
+
+def note_restored(table: TableHandle, name: str, result: Mapping[str, Any]) -> None:
+    """Notes the result of a restore, as plain JSON values. Raises: StorageError."""
+    table.env.storage.overwrite(_note_path(table, name), json.dumps(result).encode())
+
+
+def restored_before(table: TableHandle, name: str) -> Mapping[str, Any] | None:
+    """The noted result of the restore of that quarantine; None if there is none, or none that can be parsed.
+
+    Raises: StorageError.
+    """
+    path = _note_path(table, name)
+    try:
+        return parse_object(table.env.storage.read(path), path)
+    except (NotFoundError, CorruptTableError):
+        return None
+
+
+def forget_restored(table: TableHandle, older_than_ms: int) -> None:
+    """Deletes the notes of restores from before a time in epoch milliseconds. Raises: StorageError."""
+    found = table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}")
+    # A process that dies may leave the temporary file of a note.
+    notes = (info for info in found if not info.is_dir and _RESTORED in info.path)
+    table.env.storage.delete([info.path for info in notes if 0 < info.modified_ms < older_than_ms])
+
+
+def _note_path(table: TableHandle, name: str) -> str:
+    return f"{table.paths.root}/{_DIRECTORY}/{name}{_RESTORED}"
 
 
 def quarantine_directory(table: TableHandle, name: str) -> str:

@@ -5,6 +5,7 @@ Data files are made up: what only looks at metadata never reads them.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -235,6 +236,7 @@ class History(Place):
 
 
 def everything(history: History) -> dict[str, bytes]:
-    """Every file of the table and what is in it, hints apart."""
+    """Every file of the table and what is in it, hints and notes of restores apart."""
     found = (info.path for info in history.storage.walk(ROOT))
-    return {path: history.storage.read(path) for path in found if path.rpartition("/")[2] not in ("LATEST", "EARLIEST")}
+    apart = re.compile(r"/(LATEST|EARLIEST)$|\.restored\.json")
+    return {path: history.storage.read(path) for path in found if apart.search(path) is None}

@@ -107,7 +107,8 @@ class Reach:
         """
         stored, needed = self.stored(), self.all_needed()
         assert needed <= stored, f"gone although something needs it: {sorted(needed - stored)}"
-        kept = needed | {path.split("/", 2)[2] for path in stored if path.startswith("quarantine/")}
+        copies = {path.split("/", 2)[2] for path in stored if path.startswith("quarantine/") and path.count("/") > 1}
+        kept = needed | copies
         return {path for path in stored - kept if not _VERSION.fullmatch(path) and not _KEPT.fullmatch(path)}
 
     def live(self, snapshot: Version) -> list[str]:

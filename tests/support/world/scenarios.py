@@ -198,7 +198,7 @@ def _orphans(*, quarantine: bool) -> Callable[[World], Any]:
 def quarantines(world: World) -> list[str]:
     """Names of those that are there, even if the world's storage hides them; the newest first, as they can be restored."""
     inside = {info.path.removeprefix(f"{ROOT}/quarantine/") for info in world.inner.walk(f"{ROOT}/quarantine")}
-    return sorted({path.partition("/")[0] for path in inside}, reverse=True)
+    return sorted({path.partition("/")[0] for path in inside if "/" in path}, reverse=True)
 
 
 def _each_quarantine(spec: Callable[[str], Action]) -> Callable[[World], Any]:
