@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         shows_storage_option,
         shows_table_option,
         size_text,
+        without_last_line,
     )
     from paimon_engine.packing import engine_archive
     from paimon_engine.specs import Edge, decode, kind_of
@@ -86,6 +87,7 @@ __all__ = [
     "shows_storage_option",
     "shows_table_option",
     "size_text",
+    "without_last_line",
 ]
 
 _HOMES: Final = {

@@ -90,6 +90,17 @@ class Context:
             return self.executor.map(run, tasks, config=self.table.config, on_done=listener) if tasks else []
 
 
+@contextmanager
+def without_last_line() -> Iterator[None]:
+    """Within it actions log no line of how they ended, which the caller does instead."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
     """What all actions have around them: their time is taken, and how they ended is logged in one line."""
 

@@ -16,7 +16,7 @@ from datetime import UTC, date
 from decimal import Decimal
 from typing import Any, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, without_last_line
 from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
 from paimon_engine.actions.create_table import CreateTable, draft_of
 from paimon_engine.actions.write import TABLE, Write, write_is_done
@@ -69,6 +69,7 @@ __all__ = [
     "shows_storage_option",
     "shows_table_option",
     "size_text",
+    "without_last_line",
 ]
 
 JOB_VERSION: Final = 1

@@ -48,7 +48,9 @@ class InProcess:
     def _run(self, job: engine.Job, executor: Any) -> engine.JobResult:
         self._thread = threading.get_ident()
         try:
-            return engine.run(job, executor, on_progress=log_progress)
+            # The operator's own line at the end says the same, for people.
+            with engine.without_last_line():
+                return engine.run(job, executor, on_progress=log_progress)
         finally:
             self._thread = None
 

@@ -35,6 +35,7 @@ def test_a_compaction_says_what_changed_and_where_the_time_went(
         said[-1],
     )
     assert "compact, round 1: 1 of 1" in said
+    assert [line for line in said if line.startswith("compact ")] == said[-1:]
 
 
 def test_progress_names_its_round(catalog: Catalog, warehouse: str, context: dict, caplog: pytest.LogCaptureFixture):
