@@ -1,6 +1,7 @@
 """The example that works on a Spark cluster, in a real Airflow, on a real master with two workers; and what is killed.
 
-Its compactions take long, because the table's files are compressed as well as can be.
+A compaction has four tasks for two executors. As soon as it has made its first file, a test stops the executors, so that
+it is in the middle of its work for as long as the test needs, however fast the machine is.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -57,7 +59,7 @@ class Nights:
 
     def __init__(self, airflow: RealAirflow, home: Path, spark: Path) -> None:
         self.airflow, self._home, self._spark = airflow, home, spark
-        options = {"bucket": 4, "file.compression.zstd-level": "19", "write-only": True}
+        options = {"bucket": 4, "file.compression.zstd-level": "9", "write-only": True}
         self.table = Catalog(str(home / "lake")).create_table(
             "shop.visits", schema=SCHEMA, primary_keys=["id"], options=options
         )
@@ -82,12 +84,25 @@ class Nights:
         self._loaded = self.files()
         return run
 
-    def wait_until_at_work(self, run: str) -> int:
-        """The driver of the compaction, once that has made a file; its task is deferred."""
-        self.airflow.wait_until(lambda: self.files() - self._loaded, "a file of the compaction", timeout=400)
-        self.airflow.wait_for_task("on_a_cluster", run, COMPACT, "deferred")
-        (driver,) = self.drivers()
-        return driver
+    @contextlib.contextmanager
+    def stopped_at_work(self, run: str) -> Iterator[int]:
+        """The driver of the compaction, in the middle of its work; its task is deferred. Afterwards it goes on."""
+        deadline = time.monotonic() + 400
+        while not self.files() - self._loaded:
+            assert time.monotonic() < deadline, "the compaction has made no file"
+            time.sleep(0.02)
+        stopped = self.executors()
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert stopped
+            self.airflow.wait_for_task("on_a_cluster", run, COMPACT, "deferred")
+            (driver,) = self.drivers()
+            yield driver
+        finally:
+            for pid in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def drivers(self) -> list[int]:
         """Python processes of drivers, by what the beats of their records say."""
@@ -152,21 +167,21 @@ def test_a_day_is_loaded_compacted_and_tagged(nights: Nights):
 
 def test_the_job_goes_on_while_triggerer_and_scheduler_are_killed(nights: Nights):
     run = nights.begin()
-    driver = nights.wait_until_at_work(run)
 
-    nights.airflow.restart("triggerer")
-    nights.airflow.restart("scheduler")
+    with nights.stopped_at_work(run) as driver:
+        nights.airflow.restart("triggerer")
+        nights.airflow.restart("scheduler")
+        assert lives(driver)
 
-    assert lives(driver)
     nights.check(run, nights.days[-1])
     assert nights.airflow.tasks("on_a_cluster", run)[COMPACT]["try_number"] == 1
 
 
 def test_a_job_whose_driver_was_killed_is_started_again(nights: Nights):
     run = nights.begin()
-    driver = nights.wait_until_at_work(run)
 
-    os.kill(driver, signal.SIGKILL)
+    with nights.stopped_at_work(run) as driver:
+        os.kill(driver, signal.SIGKILL)
 
     nights.check(run, nights.days[-1])
     assert nights.airflow.tasks("on_a_cluster", run)[COMPACT]["try_number"] == 2
@@ -183,10 +198,10 @@ def test_a_job_whose_worker_was_killed_is_found_again(nights: Nights):
 
 def test_a_task_that_is_marked_failed_ends_its_job(nights: Nights):
     run = nights.begin()
-    nights.wait_until_at_work(run)
     before = nights.table.snapshots().num_rows
 
-    nights.airflow.patch(f"dags/on_a_cluster/dagRuns/{run}/taskInstances/{COMPACT}", {"new_state": "failed"})
+    with nights.stopped_at_work(run):
+        nights.airflow.patch(f"dags/on_a_cluster/dagRuns/{run}/taskInstances/{COMPACT}", {"new_state": "failed"})
 
     nights.airflow.wait_until(lambda: not nights.executors() and not nights.drivers(), "the end of all processes")
     assert nights.table.snapshots().num_rows == before
