@@ -5,6 +5,7 @@ Reading at a tag gives the same answer today and in a year, no matter what has b
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, task
@@ -21,7 +22,7 @@ with DAG(
     end_date=LAST_RUN,
     catchup=True,
     max_active_runs=2,
-    default_args={"retries": 2},
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
     doc_md=__doc__,
     tags=["paimon"],
 ):

@@ -7,7 +7,6 @@ where that helps. The deadline tells if a night takes longer than two hours.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from airflow.sdk import DAG, AsyncCallback, DeadlineAlert, DeadlineReference
 
@@ -18,15 +17,10 @@ from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.retries import PAIMON_RETRY_POLICY
 from airflow_provider_paimon.table_tasks import for_tables
+from dags_examples.alerts import tell_late
 from dags_examples.settings import FIRST_RUN, LAKE
 
 TABLES = [paimon_table(name, warehouse=LAKE["warehouse"]) for name in ("shop.orders", "shop.users")]
-
-
-async def tell_late(**_: Any) -> None:
-    """What the triggerer calls when a night is late; send a message from here."""
-    print("The nightly maintenance of tables is late")
-
 
 with DAG(
     "nightly_maintenance",
@@ -36,7 +30,9 @@ with DAG(
     max_active_runs=1,
     default_args={"retries": 3, "retry_delay": timedelta(minutes=1), "retry_policy": PAIMON_RETRY_POLICY},
     deadline=DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT, interval=timedelta(hours=2), callback=AsyncCallback(tell_late)
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=timedelta(hours=2),
+        callback=AsyncCallback(tell_late, kwargs={"what": "the nightly maintenance"}),
     ),
     on_success_callback=PaimonMaintenanceNotifier(only_changes=True),
     doc_md=__doc__,

@@ -38,6 +38,7 @@ WAIT_S: Final = 300
 STOP_S: Final = 20
 TAIL_LINES: Final = 15
 ENDED: Final = ("success", "failed")
+NEVER_RUN: Final = ("upstream_failed", "skipped", "removed")
 SETTINGS: Final = {
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "3",
     "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
@@ -151,7 +152,7 @@ class RealAirflow:
 
     def pids(self, part: str) -> list[int]:
         """All processes of a part: those of one session."""
-        return _processes_of(self._running[part].pid)
+        return processes_of(self._running[part].pid)
 
     def _wait_until_healthy(self) -> None:
         wanted = {part.replace("-", "_") for part in self.parts} - {"api_server"}
@@ -256,11 +257,24 @@ class RealAirflow:
 
         def reached() -> dict[str, Any] | None:
             instance = self.tasks(dag_id, run_id).get(task)
-            if instance is not None and instance["state"] in ENDED and instance["state"] not in states:
+            if instance is not None and instance["state"] in (*ENDED, *NEVER_RUN) and instance["state"] not in states:
                 raise self._error(f"{task} is {instance['state']}:\n{self._why(dag_id, run_id)}")
             return instance if instance is not None and instance["state"] in states else None
 
         return self.wait_until(reached, f"{dag_id} {run_id} {task} {states}", timeout=timeout)
+
+    def wait_for_question(self, dag_id: str, run_id: str, task: str) -> None:
+        """Returns when a task waits for a person, and the scheduler knows that its process has ended.
+
+        An answer before that ends the attempt: the process is taken for one that ended without its task. People need
+        longer.
+        """
+        self.wait_for_task(dag_id, run_id, task, "awaiting_input", "deferred")
+        ended = f"TaskInstanceKey(dag_id={dag_id!r}, task_id={task!r}, run_id={run_id!r}"
+        self.wait_until(
+            lambda: any("executor event" in line and ended in line for line in self.output("scheduler").splitlines()),
+            f"the end of the process of {task}",
+        )
 
     def xcom(self, dag_id: str, run_id: str, task: str, key: str = "return_value", map_index: int = -1) -> Any:
         """What a task returned."""
@@ -272,6 +286,10 @@ class RealAirflow:
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task}/logs/{try_number}"
         lines = self.get(path, map_index=map_index)["content"]
         return "\n".join(str(line) for line in lines)
+
+    def output(self, part: str) -> str:
+        """What a part has printed so far."""
+        return self._log(part).read_text(errors="replace")
 
     def clear(self, dag_id: str, run_id: str) -> None:
         """Clears all tasks of a run."""
@@ -334,12 +352,12 @@ class _Part:
         """To the group, and to what has left it for a group of its own within the session."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        for pid in _processes_of(self.pid):
+        for pid in processes_of(self.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def end(self, deadline: float) -> None:
-        while (self.lives() or _processes_of(self.pid)) and time.monotonic() < deadline:
+        while (self.lives() or processes_of(self.pid)) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.signal(signal.SIGKILL)
         self._process.wait()
@@ -352,7 +370,7 @@ def lives(pid: int) -> bool:
     return _state_and_session(Path("/proc", str(pid), "stat"))[0] not in (None, "Z", "X")
 
 
-def _processes_of(session: int) -> list[int]:
+def processes_of(session: int) -> list[int]:
     """Running processes of a session, from `/proc`; none where there is no `/proc`."""
     found = ((stat, _state_and_session(stat)) for stat in Path("/proc").glob("[0-9]*/stat"))
     return [int(stat.parent.name) for stat, (state, of) in found if of == session and state not in ("Z", "X")]
