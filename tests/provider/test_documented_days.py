@@ -8,6 +8,8 @@ a tag holds tells which days it knew.
 
 from __future__ import annotations
 
+import email
+import email.policy
 import json
 import shutil
 import socketserver
@@ -100,7 +102,7 @@ class _Mail(socketserver.StreamRequestHandler):
             command = line[:4].upper().strip()
             if command == b"DATA":
                 self._say("354 go on")
-                self.server.mails.append("".join(self._lines()))
+                self.server.mails.append(readable("".join(self._lines())))
             self._say("221 bye" if command == b"QUIT" else "250 done")
 
     def _lines(self) -> Iterator[str]:
@@ -109,6 +111,13 @@ class _Mail(socketserver.StreamRequestHandler):
 
     def _say(self, text: str) -> None:
         self.wfile.write(f"{text}\r\n".encode())
+
+
+def readable(mail: str) -> str:
+    """Sender, receivers and subject of a mail, and its text, however it is encoded."""
+    message = email.message_from_string(mail, policy=email.policy.default)
+    texts = [part.get_content() for part in message.walk() if part.get_content_maintype() == "text"]
+    return "\n".join([*(f"{name}: {value}" for name, value in message.items()), *texts])
 
 
 class Documented:
@@ -433,7 +442,7 @@ def test_upkeep_is_done_each_day_and_told_by_mail(documented: Documented):
     done = [documented.airflow.xcom("upkeep", run, "expire_orders")["status"] for run in runs.values()]
     assert "expired" in done
     mails = [mail for mail in documented.inbox.mails if "expire shop.orders: expired" in mail]
-    assert mails
+    assert mails, documented.inbox.mails
     assert all("data@example.com" in mail for mail in mails)
 
 
