@@ -27,10 +27,46 @@ def _modules() -> list[str]:
     return [*modules, *(transfer["python-module"] for transfer in info["transfers"])]
 
 
-def test_fits_airflows_schema():
-    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+def _schema() -> Any:
+    """Airflow's schema of what it reads; the fields of connections are described in that of the file it is made of."""
+    schema, of_file = (
+        json.loads(files("airflow").joinpath(name).read_text())
+        for name in ("provider_info.schema.json", "provider.yaml.schema.json")
+    )
+    schema["properties"]["connection-types"] = of_file["properties"]["connection-types"]
+    return schema
 
-    jsonschema.validate(get_provider_info(), schema)
+
+def _closed(schema: Any) -> Any:
+    """The schema, with no key allowed that it does not describe: Airflow's own ignores those that are misspelt."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: _closed(value) for name, value in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def test_fits_airflows_schema():
+    jsonschema.validate(get_provider_info(), _schema())
+    jsonschema.validate(get_provider_info(), _closed(_schema()))
+
+    misspelt = {**get_provider_info(), "extra-link": []}
+    jsonschema.validate(misspelt, _schema())
+    with pytest.raises(jsonschema.ValidationError, match="extra-link"):
+        jsonschema.validate(misspelt, _closed(_schema()))
+
+
+def test_parts_belong_to_an_integration_that_is_described():
+    info = get_provider_info()
+    described = {item["integration-name"] for item in info["integrations"]}
+
+    for kind in ("operators", "sensors", "hooks", "triggers"):
+        assert {group["integration-name"] for group in info[kind]} == described
+    for transfer in info["transfers"]:
+        assert described & {transfer["source-integration-name"], transfer["target-integration-name"]}
 
 
 def _paths(value: Any) -> list[str]:
