@@ -1,8 +1,8 @@
 """The test behind the button of Airflow's connection form: fast, and with a reason that a person can act on.
 
 1. A local directory must exist: the first table would create it, also at a mistyped path.
-2. A server that the options name, of S3 or of a REST catalog, must answer a bare request. Clients of stores try again
-   for a minute where nothing answers.
+2. A server that the options name, of S3 or of a REST catalog, must answer a bare request, a Hive metastore must accept
+   a connection. Clients of stores try again for a minute where nothing answers.
 3. Then the warehouse is listed and its store examined, for which there are some seconds.
 """
 
@@ -30,6 +30,7 @@ PROBE_S: Final = 1.2
 """For a server to answer anything at all."""
 EXAMINE_S: Final = 15.0
 """For all the rest, which needs several requests, and the loading of a store's client."""
+_METASTORE_PORT: Final = 9083
 _S3: Final = ("s3://", "s3a://")
 _QUICKLY: Final = {"connect_timeout": 2, "read_timeout": 4, "retries": {"max_attempts": 1}}
 """botocore's settings: less patience than a job has."""
@@ -81,6 +82,9 @@ def _servers(hook: PaimonHook) -> list[tuple[str, str]]:
             found.append(("The S3 endpoint", endpoint))
     if hook.catalog_options.get("metastore") == "rest" and hook.catalog_options.get("uri"):
         found.append(("The REST catalog", hook.catalog_options["uri"]))
+    if hook.catalog_options.get("metastore") == "hive" and "," not in hook.catalog_options.get("uri", ","):
+        # Of several metastores one is enough; the catalog tries all.
+        found.append(("The Hive metastore", hook.catalog_options["uri"]))
     return [(what, address) for what, address in found if not _by_proxy(address)]
 
 
@@ -101,6 +105,12 @@ def _by_proxy(address: str) -> bool:
 def _no_answer(address: str) -> str | None:
     """Why a server does not answer a plain request without secrets; None if it does, whatever the answer is."""
     parts = urlsplit(address)
+    if parts.scheme == "thrift" and parts.hostname:
+        try:
+            socket.create_connection((parts.hostname, parts.port or _METASTORE_PORT), PROBE_S).close()
+        except OSError as error:
+            return str(error)
+        return None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return "give an address that begins with http:// or https://"
     connection: http.client.HTTPConnection

@@ -163,7 +163,7 @@ def _connection_type() -> dict[str, Any]:
             },
             "catalog_options": {
                 "label": "Catalog options",
-                "description": "Where names are kept if not in directories: metastore, uri, token … as a JSON object.",
+                "description": "Where names are kept, if not in directories: metastore, uri, token … as a JSON object.",
                 "schema": {"type": ["object", "null"]},
             },
         },

@@ -29,9 +29,9 @@ class Catalog:
 
     `warehouse` is any fsspec address or a local path, or the name that a REST server gave it; `storage_options` go to
     its file system. `options` are catalog options by Paimon's names: `metastore` is `filesystem` (the default),
-    `jdbc` or `rest`, the latter two at a `uri`; `table-default.*` are options of new tables. `secrets` maps catalog
-    options to the environment variables that hold their values. `executor` chooses where tasks run: threads of this
-    process by default, `paimon_engine.spark.executor.SparkExecutor` for Spark.
+    `jdbc`, `hive` or `rest`, the latter three at a `uri`; `table-default.*` are options of new tables. `secrets` maps
+    catalog options to the environment variables that hold their values. `executor` chooses where tasks run: threads of
+    this process by default, `paimon_engine.spark.executor.SparkExecutor` for Spark.
 
     Raises: InvalidArgumentError, UnsupportedError, StorageError.
     """

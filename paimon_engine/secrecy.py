@@ -37,6 +37,8 @@ _CATALOG: Final = frozenset(
         *("lock.enabled", "lock.type", "lock-check-max-sleep", "lock-acquire-timeout", "lock-key-max-length"),
         *("token.provider", "data-token.enabled", "dlf.region", "dlf.token-path", "dlf.signing-algorithm"),
         *("cache-enabled", "client-pool-size", "format-table.enabled"),
+        *("table.type", "location-in-properties", "alter-table-cascade"),
+        *("hive.skip-update-stats", "hive.metastore.client.socket.timeout"),
         *("jdbc.sslmode", "jdbc.sslrootcert", "jdbc.connect_timeout", "jdbc.user", "jdbc.currentSchema"),
     }
 )

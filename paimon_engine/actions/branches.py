@@ -71,6 +71,7 @@ from paimon_engine.table.removal.deletion_plan import (
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.schema_commit import stored_schema
 from paimon_engine.table.state.snapshots import (
     branch_exists,
     branches,
@@ -360,7 +361,10 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
             prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
             _replace_main(main, branch, forward, result, news)
             # Main's own newest schema, which workers would read, may have been removed.
-            result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
+            now = table.newest()
+            if now.entry is not None:
+                now.entry.follow(now, main.schema, stored_schema(now))
+            result = _carried_out(replace(result, status="forwarded"), now, plan, executor, prepared)
         logger.info("main of %s continues from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return result
 

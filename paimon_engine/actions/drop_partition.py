@@ -34,11 +34,13 @@ from paimon_engine.table.state.partitions import (
     Partition,
     live_partitions,
     matching,
+    partition_names,
     partition_spec,
     partition_texts,
     resolve_partition_spec,
 )
 from paimon_engine.table.state.snapshots import read_at_latest
+from paimon_engine.table.state.table_entry import TableEntry
 from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -260,4 +262,14 @@ def _drop(
     outcome = commit(table, replace(context.job.request(), overwrite=scope))
     if isinstance(outcome, Conflict):
         return outcome
+    if table.entry is not None:
+        _unlist(table.entry, table, outcome.snapshot, partitions)
     return result(outcome.status, outcome.snapshot.id)
+
+
+def _unlist(entry: TableEntry, table: TableHandle, after: Snapshot, partitions: Sequence[Partition]) -> None:
+    """Has the catalog forget the partitions that are empty now; others have new files."""
+    live = {item.key for item in live_partitions(table, after)}
+    empty = [partition_names(table, item.key) for item in partitions if item.key not in live]
+    if empty:
+        entry.drop_partitions(table, empty)

@@ -1,6 +1,6 @@
 """Catalogs: where the names of databases and tables are kept, and what makes commits atomic (file, lock or server).
 
-`open_metastore` picks the kind by the option `metastore`: `filesystem`, `jdbc` or `rest`.
+`open_metastore` picks the kind by the option `metastore`: `filesystem`, `jdbc`, `hive` or `rest`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from paimon_engine.metastores.config import CatalogConfig
 
 __all__ = ["CatalogConfig", "Metastore", "open_metastore"]
 
-# HTTP and database clients are imported when a catalog needs them.
+# Clients of servers and databases are imported when a catalog needs them.
 _KINDS: Final = {
     "filesystem": "paimon_engine.metastores.filesystem",
     "jdbc": "paimon_engine.metastores.jdbc",
+    "hive": "paimon_engine.metastores.hive",
     "rest": "paimon_engine.metastores.rest",
 }
-_REFUSED: Final = ("hive", "dlf", "dlf-rest", "dlf-paimon", "glue", "alluxio")
+_REFUSED: Final = ("dlf", "dlf-rest", "dlf-paimon", "glue", "alluxio")
 
 
 def open_metastore(config: CatalogConfig) -> Metastore:

@@ -3,7 +3,7 @@
 An option that a kind of catalog does not support is refused: a lock that is configured but never taken would silently
 lose commits.
 
-Source: `CatalogOptions`, `JdbcCatalogOptions`, `RESTCatalogOptions` of the Java library.
+Source: `CatalogOptions`, `JdbcCatalogOptions`, `HiveCatalogOptions`, `RESTCatalogOptions` of the Java library.
 """
 
 from __future__ import annotations
@@ -40,6 +40,21 @@ _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
             "sync-all-properties",
         }
     ),
+    "hive": frozenset(
+        {
+            URI,
+            LOCK_ENABLED,
+            "lock.type",
+            "lock-check-max-sleep",
+            "lock-acquire-timeout",
+            "table.type",
+            "sync-all-properties",
+            "location-in-properties",
+            "alter-table-cascade",
+            "hive.skip-update-stats",
+            "hive.metastore.client.socket.timeout",
+        }
+    ),
     "rest": frozenset(
         {
             URI,
@@ -59,6 +74,7 @@ _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
 _PREFIXES_OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {
     "filesystem": (TABLE_DEFAULT_PREFIX,),
     "jdbc": (TABLE_DEFAULT_PREFIX, JDBC_PREFIX),
+    "hive": (TABLE_DEFAULT_PREFIX,),
     "rest": (TABLE_DEFAULT_PREFIX, HEADER_PREFIX),
 }
 _NO_EFFECT: Final = ("cache-enabled", "cache.", "client-pool-size", "client-pool.", "format-table.enabled")
@@ -101,7 +117,8 @@ class CatalogConfig:
         if METASTORE in hidden or WAREHOUSE in hidden:
             raise InvalidArgumentError(f"'{METASTORE}' and '{WAREHOUSE}' cannot be secrets; give them as options")
         _check(given.get(METASTORE, "filesystem").lower(), [*given, *hidden])
-        if not is_true(given, _CASE, default=True):
+        # Names in a Hive metastore have no case; such a catalog refuses capital letters in them, whatever is said here.
+        if not is_true(given, _CASE, default=True) and given.get(METASTORE, "").lower() != "hive":
             raise UnsupportedError(f"'{_CASE}' = 'false' is not supported: names are case sensitive; leave it out")
         storage = {key: given.pop(key) for key in list(given) if key.startswith(_STORAGE_PREFIX)}
         storage_hidden = {key: hidden.pop(key) for key in list(hidden) if key.startswith(_STORAGE_PREFIX)}

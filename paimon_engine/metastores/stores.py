@@ -1,11 +1,12 @@
-"""Storage of the tables of JDBC and REST catalogs, as plain values that can be sent to workers.
+"""Storage of the tables of JDBC, Hive and REST catalogs, as plain values that can be sent to workers.
 
 Workers only read and write data files. They never create the file that decides between two commits, so they need no
-database client for the lock; credentials that a REST server provides they fetch themselves.
+client of a database or metastore for the lock; credentials that a REST server provides they fetch themselves.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,16 +34,15 @@ _STORE_NAMES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class LockedStorageSource:
-    """`StorageSource` whose files are created under the commit lock of a JDBC catalog."""
+    """`StorageSource` whose files are created under the commit lock of a JDBC or Hive catalog."""
 
     config: CatalogConfig
     lock_id: str
 
     def storage(self, address: str, options: Mapping[str, str]) -> Storage:
         def lock() -> Lock:
-            from paimon_engine.metastores.jdbc_lock import lock_of
-
-            return lock_of(self.config, self.lock_id)
+            module = importlib.import_module(f"paimon_engine.metastores.{self.config.kind}_lock")
+            return cast("Lock", module.lock_of(self.config, self.lock_id))
 
         inner = storage_for(address, options)
         under_lock = getattr(inner, "under_lock", None)

@@ -93,14 +93,14 @@ def test_the_warehouse_may_be_an_option(tmp_path: Path):
         Catalog()
 
 
-@pytest.mark.parametrize("kind", ["hive", "Hive", "dlf", "glue"])
+@pytest.mark.parametrize("kind", ["dlf", "Glue", "glue"])
 def test_catalogs_of_unknown_kinds_are_refused_with_a_remedy(kind: str):
     with pytest.raises(UnsupportedError, match=rf"'metastore' = '{kind.lower()}' is not supported.*open_table\(path\)"):
         Catalog("/lake", options={"metastore": kind, "uri": "thrift://h:9083", "hive-conf-dir": "/etc"})
 
 
 def test_unknown_catalogs_and_options_are_refused():
-    with pytest.raises(InvalidArgumentError, match="choose one of filesystem, jdbc, rest"):
+    with pytest.raises(InvalidArgumentError, match="choose one of filesystem, jdbc, hive, rest"):
         Catalog("/lake", options={"metastore": "nessie"})
     with pytest.raises(
         UnsupportedError, match="'table-override.bucket' is not supported with 'metastore' = 'filesystem'"

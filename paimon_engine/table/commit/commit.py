@@ -52,7 +52,9 @@ from paimon_engine.table.commit.request import (
 )
 from paimon_engine.table.commit.snapshot_walk import snapshots_after
 from paimon_engine.table.state.handle import TableHandle, index_file_path
+from paimon_engine.table.state.partitions import partition_names
 from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshots_of_user
+from paimon_engine.table.state.table_entry import TableEntry
 from paimon_engine.table.state.unneeded import delete_unneeded
 
 __all__ = ["CommitRequest", "Committed", "Conflict", "IndexRead", "OverwriteScope", "commit"]
@@ -71,7 +73,16 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     """
     check_metadata_writable(table.options)
     check_request(request)
+    if table.entry is not None:
+        _list_partitions(table.entry, table, request)
     return _Commit(table, request).run()
+
+
+def _list_partitions(entry: TableEntry, table: TableHandle, request: CommitRequest) -> None:
+    """Has the catalog list the partitions that get files, before there is a snapshot that a reader would miss."""
+    keys = dict.fromkeys(item.partition for item in request.messages if item.new_files or item.compact_after)
+    if keys and table.schema.partition_keys:
+        entry.add_partitions(table, [partition_names(table, key) for key in keys])
 
 
 class _TryAgain(Exception):  # noqa: N818 - an outcome of a try, not an error

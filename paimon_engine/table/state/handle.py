@@ -23,6 +23,7 @@ from paimon_engine.storage.fenced import fenced
 from paimon_engine.table.state.metadata_memory import MetadataMemory
 from paimon_engine.table.state.schema_service import SchemaService
 from paimon_engine.table.state.snapshot_service import SnapshotService
+from paimon_engine.table.state.table_entry import TableEntry
 
 SCHEMA_PREFIX: Final = "schema-"
 
@@ -33,7 +34,7 @@ class TableHandle:
 
     One that `remembers` takes manifests from `memory` where it has them, see `table.state.metadata_memory`.
     `snapshot_service` is set where a server, not the storage, says which snapshots exist; `schema_service` where a
-    server says what the schema is.
+    server says what the schema is. `entry` is set where a catalog keeps a copy of the schema beside its files.
     """
 
     env: Env
@@ -46,6 +47,7 @@ class TableHandle:
     schema_service: SchemaService | None = field(default=None, repr=False, compare=False)
     memory: MetadataMemory = field(default_factory=MetadataMemory, repr=False, compare=False)
     remembers: bool = field(default=False, repr=False, compare=False)
+    entry: TableEntry | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Puts a fence around the table's directory: no action deletes outside of it."""
@@ -78,7 +80,9 @@ class TableHandle:
         """
         options = self.dynamic_options
         branch = load_table(self.paths.root, self.config, env=self.env, branch=name, options=options)
-        return replace(branch, snapshot_service=self.snapshot_service, schema_service=self.schema_service)
+        return replace(
+            branch, snapshot_service=self.snapshot_service, schema_service=self.schema_service, entry=self.entry
+        )
 
     def newest(self) -> TableHandle:
         """The same branch of the table with its newest schema.
@@ -89,7 +93,7 @@ class TableHandle:
             table = load_table(
                 self.paths.root, self.config, env=self.env, branch=self.paths.branch, options=self.dynamic_options
             )
-            return replace(table, memory=self.memory, remembers=self.remembers)
+            return replace(table, memory=self.memory, remembers=self.remembers, entry=self.entry)
         schema = with_dynamic_options(self.schema_service.latest(self), self.dynamic_options)
         return replace(self, schema=schema, _schemas={schema.id: schema})
 

@@ -157,6 +157,20 @@ def texts_of_key(table: TableHandle, key: bytes) -> dict[str, str | None]:
     return _texts(table, decode_row([field.type for field in table.schema.partition_type], key))
 
 
+def partition_names(table: TableHandle, key: bytes) -> dict[str, str]:
+    """The values as the names of directories have them, of a partition as entries have it."""
+    names, options = texts_of_key(table, key), table.options
+    if options.partition_legacy_name:
+        kinds = table.schema.partition_type
+        values = decode_row([field.type for field in kinds], key)
+        names = {
+            field.name: None if value is None else partition_text(field.type, value, legacy_name=True)
+            for field, value in zip(kinds, values, strict=True)
+        }
+    default = options.partition_default_name
+    return {name: text if text is not None and text.strip() else default for name, text in names.items()}
+
+
 def _texts(table: TableHandle, values: Sequence[Any]) -> dict[str, str | None]:
     return {
         field.name: None if value is None else partition_text(field.type, value, legacy_name=False)

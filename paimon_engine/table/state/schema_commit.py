@@ -13,7 +13,13 @@ from typing import Final
 import tenacity
 
 from paimon_engine.env import Env
-from paimon_engine.errors import ConflictError, InvalidArgumentError, OutcomeUnknownError, UnsupportedError
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    OutcomeUnknownError,
+    PaimonError,
+    UnsupportedError,
+)
 from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.meta.alteration import altered
 from paimon_engine.meta.codec_rules import check_codecs, has_codecs
@@ -124,17 +130,45 @@ def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
 
 def _attempt(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
     before, after = _planned(table, changes)
+    if table.entry is not None:
+        # Also without changes: then it repairs an entry that an earlier run has not finished.
+        table.entry.follow(table, before, after)
     if after is before:
         return before, before
-    path, data = table.paths.schema(after.id), schema_to_json(after).encode()
     try:
-        made = table.env.storage.create(path, data)
-    except OutcomeUnknownError:
-        made = table.env.storage.exists(path) and table.env.storage.read(path) == data
+        made = _create(table, after)
+    except BaseException:
+        _follow_stored(table, after)
+        raise
     if not made:
+        _follow_stored(table, after)
         raise _LostError
+    path = table.paths.schema(after.id)
     logger.info("changed the schema of %s: %s", table.paths.root, path)
     return before, after
+
+
+def _create(table: TableHandle, schema: TableSchema) -> bool:
+    """Whether this call created the schema's file; False if another schema has its id."""
+    path, data = table.paths.schema(schema.id), schema_to_json(schema).encode()
+    try:
+        return table.env.storage.create(path, data)
+    except OutcomeUnknownError:
+        return table.env.storage.exists(path) and table.env.storage.read(path) == data
+
+
+def _follow_stored(table: TableHandle, announced: TableSchema) -> None:
+    """Sets the catalog's entry back to the schema that is stored, as the announced one was not."""
+    if table.entry is None:
+        return
+    try:
+        table.entry.follow(table, announced, stored_schema(table))
+    except PaimonError as error:
+        logger.warning(
+            "the catalog's entry of %s shows a schema that was not created, until its next change: %s",
+            table.paths.root,
+            error,
+        )
 
 
 def _is_writable(options: TableOptions) -> bool:

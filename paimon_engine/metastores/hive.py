@@ -1,0 +1,465 @@
+"""The catalog of a Hive metastore: it has the names and the locations, the files are the truth about everything else.
+
+Entries are those of Java's catalog, so tables of one engine are tables of the other, of Spark, Flink, Hive and Trino.
+An entry shows a copy of the columns and options to programs that read no schema file.
+
+Where metastore and files contradict each other:
+
+- An entry at whose location no schema file is: the table cannot be opened, and the error says so. It may be dropped,
+  which deletes the entry only.
+- Files of a table without an entry: there is no table of that name; `create_table(…, if_not_exists=True)` enters it.
+- An entry of another kind of table or view under that name is never opened, changed or dropped.
+- An entry whose columns are old or, after a change that died, new: reads and writes use the files, the next `alter`,
+  also one that changes nothing, repairs it.
+
+Source: `HiveCatalog` of the Java library. Differences: a refused change of a schema deletes no schema file, since the
+metastore is asked before the file is created; files are deleted by this engine, not by the metastore, and only if there
+is a table at the location; a database is dropped with the Paimon tables in it, never with others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StorageError,
+    UnsupportedError,
+)
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.metastores.base import TableName
+from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
+from paimon_engine.metastores.filesystem import not_empty
+from paimon_engine.metastores.hive_client import HiveServers, HiveSession, user_name
+from paimon_engine.metastores.hive_entries import (
+    COMMENT,
+    LOCATION,
+    OWNER,
+    TAG_PARTITION,
+    EntrySettings,
+    is_external,
+    is_paimon,
+    kind_of,
+    lists_partitions,
+    partition_entry,
+)
+from paimon_engine.metastores.stores import LockedStorageSource
+from paimon_engine.storage import Storage
+from paimon_engine.table.state import warehouse as directories
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.partitions import relative_path, whole_partition
+from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, columns_of
+
+logger = logging.getLogger(__name__)
+
+_BATCH: Final = 300
+_PATH: Final = "path"
+_NEEDS_NO_LOCK: Final = frozenset({"", "file", "memory", "hdfs", "viewfs"})
+"""Schemes of storage with an atomic rename; on all others Java locks unless `lock.enabled` is false."""
+
+
+def open_metastore(config: CatalogConfig) -> HiveMetastore:
+    """The catalog of a metastore. Nothing is asked of it yet.
+
+    Raises: InvalidArgumentError, UnsupportedError.
+    """
+    values = config.values()
+    if values.get("lock.type", "hive") != "hive":
+        raise UnsupportedError(
+            f"'lock.type' = '{values['lock.type']}' is not supported; a Hive catalog supports 'hive' only"
+        )
+    scheme = config.warehouse.partition("://")[0] if "://" in config.warehouse else ""
+    locks = is_true(values, LOCK_ENABLED, default=scheme not in _NEEDS_NO_LOCK)
+    return HiveMetastore(config, HiveServers.of(config), EntrySettings.of(config), locks=locks)
+
+
+class HiveMetastore:
+    """`Metastore` of a Hive metastore."""
+
+    def __init__(self, config: CatalogConfig, servers: HiveServers, settings: EntrySettings, *, locks: bool) -> None:
+        self._config = config
+        self._servers = servers
+        self._settings = settings
+        self._locks = locks
+
+    # ── databases ───────────────────────────────────────────────────────────────────────────────
+
+    def list_databases(self) -> list[str]:
+        with self._servers.session() as session:
+            return sorted(session.read("get_all_databases"))
+
+    def database_properties(self, database: str) -> dict[str, str]:
+        with self._servers.session() as session:
+            entry = self._database(session, database)
+        found = {
+            LOCATION: self._settings.database_location(entry),
+            COMMENT: entry.description,
+            OWNER: entry.ownerName,
+        }
+        return {**(entry.parameters or {}), **{key: text for key, text in found.items() if text}}
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        _check_case(database)
+        location = properties.get(LOCATION, self._directory(database)).rstrip("/")
+        with self._servers.session() as session:
+            if database in session.read("get_all_databases"):
+                raise ConflictError(f"database {database!r} already exists in {self}")
+            if self._settings.location_in_parameters:
+                self._store(location).build().storage.make_dir(location)
+            session.change("create_database", self._settings.database(session.types, database, properties, location))
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:
+        """Drops the entry and its Paimon tables; the directory goes if nothing is left in it."""
+        tables = self.list_tables(database)
+        with self._servers.session() as session:
+            entry = self._database(session, database)
+            others = sorted(set(session.read("get_all_tables", database)) - set(tables))
+        if others:
+            raise ConflictError(
+                f"database {database!r} has tables or views that are not Paimon's: {', '.join(others[:5])}; drop them "
+                "with Hive first"
+            )
+        if tables and not cascade:
+            raise not_empty(database, tables)
+        for table in tables:
+            # Another process may drop the same table at this moment.
+            with contextlib.suppress(NotFoundError):
+                self.drop_table(TableName(database, table))
+        with self._servers.session() as session:
+            session.change("drop_database", database, False, False)
+        if location := self._settings.database_location(entry):
+            self._store(location).build().storage.delete_dir(location)
+
+    # ── tables ──────────────────────────────────────────────────────────────────────────────────
+
+    def list_tables(self, database: str) -> list[str]:
+        with self._servers.session() as session:
+            self._database(session, database)
+            names = session.read("get_all_tables", database)
+            entries = []
+            for begin in range(0, len(names), _BATCH):
+                entries += session.read("get_table_objects_by_name", database, names[begin : begin + _BATCH])
+        return sorted(entry.tableName for entry in entries if is_paimon(entry))
+
+    def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
+        """Creates the schema file first, then the entry that makes the table exist for users of the catalog.
+
+        A process that dies in between leaves files without an entry, which the next call with `if_not_exists` enters.
+        The table option `path` gives another location, and makes the table external.
+        """
+        _check_case(name.table)
+        wanted = draft.with_defaults(self._config.table_defaults)
+        path = wanted.options.get(_PATH)
+        wanted = replace(wanted, options={key: text for key, text in wanted.options.items() if key != _PATH})
+        if TAG_PARTITION in wanted.options:
+            raise UnsupportedError(f"'{TAG_PARTITION}' is not supported: tags would not be listed as partitions")
+        with self._servers.session() as session:
+            database = self._database(session, name.database)
+            entry = _found(session, name)
+        if entry is not None:
+            return self._existing(name, entry, wanted, if_not_exists=if_not_exists)
+        external = path is not None or self._settings.makes_external
+        location = str(path).rstrip("/") if path is not None else self._new_location(database, name)
+        config = self._env_config(name, location)
+        env = config.build()
+        was_there = latest_schema_id(env, TablePaths(location)) is not None
+        if was_there and external:
+            _check_same_table(load_table(location, config).schema, wanted, location)
+        if was_there and not external and not if_not_exists:
+            raise ConflictError(
+                f"{location} contains a table that {self} does not know; if_not_exists=True enters it as {name}"
+            )
+        handle = directories.create_table(
+            env,
+            config,
+            location,
+            schema=wanted.columns,
+            primary_keys=wanted.primary_keys,
+            partition_keys=wanted.partition_keys,
+            options=wanted.options,
+            comment=wanted.comment,
+            if_not_exists=was_there,
+        )
+        try:
+            self._enter(name, handle.schema, location, is_external=external)
+        except ConflictError:
+            # Another process entered it between the look above and here.
+            if not if_not_exists:
+                raise
+        except InvalidArgumentError:
+            if not was_there:
+                _remove_refused(env.storage, handle.paths)
+            raise
+        return replace(handle, entry=self._entry_of(name))
+
+    def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
+        with self._servers.session() as session:
+            entry = self._paimon_entry(session, name)
+        location = self._location(entry, name)
+        config = self._env_config(name, location)
+        try:
+            handle = load_table(location, config, branch=branch, options=options)
+        except NotFoundError as error:
+            if latest_schema_id(config.build(), TablePaths(location)) is not None:
+                raise
+            raise NotFoundError(
+                f"{self} has a table {name} at {location}, but there is no schema file: the table was moved or deleted "
+                "without the metastore, or the store does not show it. Bring its files back, or drop the entry with "
+                "drop_table"
+            ) from error
+        return replace(handle, entry=self._entry_of(name))
+
+    def drop_table(self, name: TableName) -> None:
+        """Drops the entry, then the files, unless the table is external or nothing at its location is a table."""
+        with self._servers.session() as session:
+            entry = self._paimon_entry(session, name)
+            session.change("drop_table", name.database, name.table, False)
+        location = self._settings.table_location(entry)
+        if location is None or is_external(entry):
+            return
+        env = self._store(location).build()
+        if latest_schema_id(env, TablePaths(location)) is None:
+            logger.warning("dropped the entry of %s; nothing was deleted: there is no table at %s", name, location)
+            return
+        env.storage.delete_tree(location)
+
+    def rename_table(self, name: TableName, new_name: TableName) -> None:
+        """Renames the directory, if it is where the table's name says, and then the entry."""
+        _check_case(new_name.table)
+        with self._servers.session() as session:
+            entry = self._paimon_entry(session, name)
+            database = self._database(session, new_name.database)
+            if _found(session, new_name) is not None:
+                raise ConflictError(f"table {new_name} already exists in {self}")
+            old_place = self._new_location(self._database(session, name.database), name)
+        old = self._location(entry, name)
+        moves = not is_external(entry) and old == old_place
+        new = self._new_location(database, new_name) if moves else old
+        storage = self._store(old).build().storage
+        if moves:
+            if latest_schema_id(self._store(new).build(), TablePaths(new)) is not None:
+                raise ConflictError(f"{new} contains a table that {self} does not know; remove it first")
+            storage.rename_dir(old, new)
+        try:
+            self._rename_entry(name, new_name, entry, (old, new))
+        except BaseException:
+            if moves:
+                storage.rename_dir(new, old)
+            raise
+
+    # ── details ─────────────────────────────────────────────────────────────────────────────────
+
+    def _rename_entry(self, name: TableName, new_name: TableName, entry: Any, move: tuple[str, str]) -> None:
+        """Gives the entry its new name and location, and its partitions their locations.
+
+        The location differs from the old one, or the metastore would move the directory itself.
+        """
+        old, new = move
+        entry.dbName, entry.tableName = new_name.database, new_name.table
+        if old != new:
+            self._settings.put_table(entry, new)
+        with self._servers.session() as session:
+            context = self._settings.alter_context(session.types, entry)
+            try:
+                session.change("alter_table_with_environment_context", name.database, name.table, entry, context)
+            except OutcomeUnknownError:
+                with self._servers.session() as other:
+                    if _found(other, new_name) is None:
+                        raise
+            if old == new or not entry.partitionKeys:
+                return
+            parts = session.read("get_partitions", new_name.database, new_name.table, -1)
+            moved = [part for part in parts if self._move_partition(part, old, new)]
+            if moved:
+                session.change("alter_partitions", new_name.database, new_name.table, moved)
+
+    def _move_partition(self, part: Any, old: str, new: str) -> bool:
+        """Whether the partition was below the table's old directory; then its entry says where it is now."""
+        location = self._settings.partition_location(part)
+        if location is None or not location.startswith(f"{old}/"):
+            return False
+        self._settings.put_partition(part, f"{new}/{location.removeprefix(f'{old}/')}")
+        return True
+
+    def _existing(self, name: TableName, entry: Any, wanted: TableDraft, *, if_not_exists: bool) -> TableHandle:
+        if not is_paimon(entry):
+            raise ConflictError(f"{name} in {self} is {kind_of(entry)}; choose another name")
+        if not if_not_exists:
+            raise ConflictError(
+                f"table {name} already exists in {self}; pass if_not_exists=True to use it, or choose another name"
+            )
+        handle = self.load_table(name, branch=MAIN_BRANCH, options={})
+        wanted.first_schema(handle.env)
+        return handle
+
+    def _enter(self, name: TableName, schema: TableSchema, location: str, *, is_external: bool) -> None:
+        with self._servers.session() as session:
+            entry = self._settings.table(
+                session.types,
+                (name.database, name.table),
+                schema,
+                location,
+                user_name(),
+                is_external=is_external,
+            )
+            try:
+                session.change("create_table", entry)
+            except OutcomeUnknownError:
+                with self._servers.session() as other:
+                    found = _found(other, name)
+                if found is None or self._settings.table_location(found) != location:
+                    raise
+
+    def _env_config(self, name: TableName, location: str) -> EnvConfig:
+        config = self._store(location)
+        if not self._locks:
+            return config
+        return replace(config, source=LockedStorageSource(self._config, str(name)))
+
+    def _store(self, location: str) -> EnvConfig:
+        """The store of a location, which may be another one than that of the warehouse."""
+        return replace(self._config.storage, address=location)
+
+    def _entry_of(self, name: TableName) -> HiveTableEntry:
+        return HiveTableEntry(self._config, name.database, name.table)
+
+    def _database(self, session: HiveSession, database: str) -> Any:
+        _check_case(database)
+        try:
+            return session.read("get_database", database)
+        except NotFoundError as error:
+            known = ", ".join(sorted(session.read("get_all_databases"))) or "none"
+            raise NotFoundError(f"no database {database!r} in {self}, which has: {known}") from error
+
+    def _paimon_entry(self, session: HiveSession, name: TableName) -> Any:
+        self._database(session, name.database)
+        return paimon_entry(session, name, str(self))
+
+    def _location(self, entry: Any, name: TableName) -> str:
+        location = self._settings.table_location(entry)
+        if location is None:
+            raise StorageError(f"{self}: the entry of {name} has no location")
+        return location
+
+    def _new_location(self, database: Any, name: TableName) -> str:
+        directory = self._settings.database_location(database) or self._directory(name.database)
+        return f"{directory}/{name.table}"
+
+    def _directory(self, database: str) -> str:
+        return f"{self._config.warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+
+    def __str__(self) -> str:
+        return f"the Hive metastore at {self._servers}"
+
+
+@dataclass(frozen=True)
+class HiveTableEntry:
+    """`TableEntry` of a table in a Hive metastore."""
+
+    config: CatalogConfig
+    database: str
+    table: str
+
+    def follow(self, table: TableHandle, before: TableSchema, after: TableSchema) -> None:
+        if table.paths.branch != MAIN_BRANCH:
+            return
+        settings = EntrySettings.of(self.config)
+        with self._servers.session() as session:
+            entry = self._entry(session)
+            if settings.change(session.types, entry, before, after):
+                context = settings.alter_context(session.types, entry)
+                session.change("alter_table_with_environment_context", self.database, self.table, entry, context)
+
+    def add_partitions(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
+        if not lists_partitions(table.schema):
+            return
+        settings = EntrySettings.of(self.config)
+        with self._servers.session() as session:
+            entry, parts = self._entry(session), []
+            for partition in partitions:
+                part = partition_entry(session.types, entry, list(partition.values()))
+                settings.put_partition(part, _partition_path(table, partition))
+                parts.append(part)
+            request = session.types.AddPartitionsRequest(
+                dbName=self.database, tblName=self.table, parts=parts, ifNotExists=True, needResult=False
+            )
+            session.change("add_partitions_req", request)
+
+    def drop_partitions(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
+        if not lists_partitions(table.schema):
+            return
+        with self._servers.session() as session:
+            for partition in partitions:
+                # Java may have dropped it at this moment.
+                with contextlib.suppress(NotFoundError):
+                    session.change("drop_partition", self.database, self.table, list(partition.values()), False)
+
+    @property
+    def _servers(self) -> HiveServers:
+        return HiveServers.of(self.config)
+
+    def _entry(self, session: HiveSession) -> Any:
+        where = f"the Hive metastore at {self._servers}"
+        return paimon_entry(session, TableName(self.database, self.table), where)
+
+
+def paimon_entry(session: HiveSession, name: TableName, where: str) -> Any:
+    """The entry of a Paimon table. Raises: NotFoundError if there is none, or one of something else."""
+    _check_case(name.table)
+    entry = _found(session, name)
+    if entry is None:
+        raise NotFoundError(f"no table {name} in {where}; list_tables({name.database!r}) shows those that it has")
+    if not is_paimon(entry):
+        raise NotFoundError(f"{name} in {where} is {kind_of(entry)}, not a Paimon table")
+    return entry
+
+
+def _found(session: HiveSession, name: TableName) -> Any | None:
+    try:
+        return session.read("get_table", name.database, name.table)
+    except NotFoundError:
+        return None
+
+
+def _partition_path(table: TableHandle, partition: Mapping[str, str]) -> str:
+    values = whole_partition(table, partition)
+    parts = (table.paths.root, table.options.data_file_directory, relative_path(table, values))
+    return "/".join(part for part in parts if part)
+
+
+def _check_case(name: str) -> None:
+    """Raises InvalidArgumentError for a name that the metastore would change."""
+    if name != name.lower():
+        raise InvalidArgumentError(f"a Hive metastore has names in small letters: write {name.lower()!r}, not {name!r}")
+
+
+def _check_same_table(stored: TableSchema, wanted: TableDraft, location: str) -> None:
+    """Raises ConflictError if the table at a location that an external table is to have is another one."""
+    columns = [(field.name, field.type) for field in columns_of(wanted.columns)]
+    there = [(field.name, field.type) for field in stored.row_type]
+    keys = (wanted.primary_keys, wanted.partition_keys)
+    if [name for name, _ in columns] != [name for name, _ in there] or keys != (
+        tuple(stored.primary_keys),
+        tuple(stored.partition_keys),
+    ):
+        raise ConflictError(
+            f"{location} contains a table with other columns or keys: {', '.join(name for name, _ in there)}; give the "
+            "columns and keys that it has, or another path"
+        )
+
+
+def _remove_refused(storage: Storage, paths: TablePaths) -> None:
+    """Deletes the schema file of a table that the metastore does not accept, if there is nothing else in it."""
+    if [info.path for info in storage.walk(paths.root)] == [paths.schema(0)]:
+        storage.delete([paths.schema(0)])
+        storage.delete_dir(paths.schema_dir)
+        storage.delete_dir(paths.root)
