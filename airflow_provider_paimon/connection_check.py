@@ -1,8 +1,8 @@
 """The test behind the button of Airflow's connection form: fast, and with a reason that a person can act on.
 
 1. A local directory must exist: the first table would create it, also at a mistyped path.
-2. A server that the options name, of S3 or of a REST catalog, must answer a bare request, a Hive metastore must accept
-   a connection. Clients of stores try again for a minute where nothing answers.
+2. A server that the options name, of S3 or of a REST catalog, must answer a bare request, a Hive metastore and a
+   NameNode of HDFS must accept a connection. Clients of stores try again for a minute where nothing answers.
 3. Then the warehouse is listed and its store examined, for which there are some seconds.
 """
 
@@ -80,6 +80,9 @@ def _servers(hook: PaimonHook) -> list[tuple[str, str]]:
         endpoint = options.get("s3.endpoint") or options.get("endpoint_url") or more.get("endpoint_url")
         if endpoint:
             found.append(("The S3 endpoint", endpoint))
+    if hook.warehouse.startswith("hdfs://") and urlsplit(hook.warehouse).port:
+        # A name without a port is that of a nameservice, which only the configuration knows.
+        found.append(("The NameNode", "/".join(hook.warehouse.split("/", 3)[:3])))
     if hook.catalog_options.get("metastore") == "rest" and hook.catalog_options.get("uri"):
         found.append(("The REST catalog", hook.catalog_options["uri"]))
     if hook.catalog_options.get("metastore") == "hive" and "," not in hook.catalog_options.get("uri", ","):
@@ -105,7 +108,7 @@ def _by_proxy(address: str) -> bool:
 def _no_answer(address: str) -> str | None:
     """Why a server does not answer a plain request without secrets; None if it does, whatever the answer is."""
     parts = urlsplit(address)
-    if parts.scheme == "thrift" and parts.hostname:
+    if parts.scheme in ("thrift", "hdfs") and parts.hostname:
         try:
             socket.create_connection((parts.hostname, parts.port or _METASTORE_PORT), PROBE_S).close()
         except OSError as error:

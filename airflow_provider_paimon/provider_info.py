@@ -118,7 +118,7 @@ def _connection_type() -> dict[str, Any]:
             "hidden-fields": ["port", "schema"],
             "relabeling": {"host": "Warehouse", "login": "Access key", "password": "Secret key"},
             "placeholders": {
-                "host": "s3://bucket/warehouse, or a directory",
+                "host": "s3://bucket/warehouse, hdfs://namenode:8020/warehouse, or a directory",
                 "login": "S3 only; empty where the machine has a role",
             },
         },
@@ -138,7 +138,7 @@ def _connection_type() -> dict[str, Any]:
             },
             "storage_options": {
                 "label": "Storage options",
-                "description": "More options of the file system (fsspec), as a JSON object.",
+                "description": "More options of the file system (fsspec; hadoop-conf-dir …), as a JSON object.",
                 "schema": {"type": ["object", "null"]},
             },
             "in_process_limit": {

@@ -25,9 +25,12 @@ _STORAGE: Final = frozenset(
         *("host", "port", "timeout", "connect_timeout", "read_timeout", "retries", "max_attempts", "mode"),
         *("max_concurrency", "max_pool_connections", "default_block_size", "blocksize", "default_cache_type"),
         *("default_fill_cache", "use_listings_cache", "skip_instance_cache", "signature_version", "s3", "replication"),
+        *("hadoop-conf-dir", "security.kerberos.login.principal", "security.kerberos.login.keytab"),
         *("external-paths.allowed", "external-paths.deletable", "report-urls.allowed"),
     }
 )
+_HDFS: Final = ("dfs.", "hadoop.dfs.")
+"""Settings of HDFS: names of hosts, sizes and times; its secrets are in files and tickets."""
 _NESTED: Final = frozenset({"client_kwargs", "config_kwargs"})
 """Options that are JSON objects; harmless if all their members are."""
 
@@ -63,7 +66,7 @@ def shows_storage_option(name: str, text: str) -> bool:
     """Whether an option of a store may be seen by all."""
     if name in _NESTED:
         return _all_harmless(text)
-    return name in _STORAGE and _is_plain(text)
+    return (name in _STORAGE or name.startswith(_HDFS)) and _is_plain(text)
 
 
 def shows_catalog_option(name: str, text: str) -> bool:

@@ -27,7 +27,7 @@ REPORTS_ALLOWED: Final = "report-urls.allowed"
 
 
 def storage_for(address: str, options: Mapping[str, str]) -> Storage:
-    """The storage of an address: local disk for a bare path or `file:`, memory, else the fsspec file system.
+    """The storage of an address: local disk for a bare path or `file:`, memory, HDFS, else the fsspec file system.
 
     Raises: UnsupportedError if no installed package knows the scheme.
     """
@@ -36,8 +36,13 @@ def storage_for(address: str, options: Mapping[str, str]) -> Storage:
         return LocalStorage()
     if scheme == "memory":
         return MemoryStorage.named(rest.partition("/")[0])
+    own = (EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, REPORTS_ALLOWED)
+    given = {key: text for key, text in options.items() if key not in own}
     # Local tables must not pay for importing fsspec and a cloud client.
+    if scheme in ("hdfs", "viewfs"):
+        from paimon_engine.storage.hdfs import HdfsStorage
+
+        return HdfsStorage(scheme, given)
     from paimon_engine.storage.fsspec_storage import FsspecStorage
 
-    own = (EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, REPORTS_ALLOWED)
-    return FsspecStorage.for_scheme(scheme, {key: text for key, text in options.items() if key not in own})
+    return FsspecStorage.for_scheme(scheme, given)

@@ -37,7 +37,8 @@ What each store promises, and by what; "refused" means UnsupportedError from `cr
 | S3 | `s3`, `s3a` | `If-None-Match: *` (s3fs) | status 412; 409 is tried again | moto's server |
 | Google | `gs`, `gcs` | `ifGenerationMatch=0` (gcsfs) | status 412 | fake-gcs-server |
 | Azure | `abfs`, `abfss`, `az` | `If-None-Match: *` (adlfs) | status 409 | Azurite |
-| HDFS, SFTP, FTP, … | others | the lock of a JDBC catalog, `lock.enabled` | | fsspec's plain local files |
+| HDFS | `hdfs`, `viewfs` | a rename that does not overwrite | `FileExistsError` | Hadoop's MiniDFSCluster |
+| SFTP, FTP, … | others | the lock of a JDBC catalog, `lock.enabled` | | fsspec's plain local files |
 | without that option | others | refused; reading works | | the same |
 
 Of requests at the same time the store lets one win and answers the others that the name is taken, so commits need no
@@ -45,8 +46,7 @@ lock. Stores that only implement S3's protocol must support that header too; one
 overwrite each other, so the first `create` in a bucket finds out (`storage.absence`): use a JDBC catalog with the lock
 there.
 
-fsspec's fallback for all other schemes looks first and writes then, which decides no race. That applies to HDFS as
-well, whose rename could decide one, but its fsspec client does not use it so.
+fsspec's fallback for all other schemes looks first and writes then, which decides no race.
 """
 
 Publish = Callable[[str, str], bool]

@@ -1,4 +1,4 @@
-"""Any store that fsspec has a file system for: S3, Google Cloud Storage, Azure, HDFS and so on.
+"""Any store that fsspec has a file system for: S3, Google Cloud Storage, Azure and so on.
 
 Reading works everywhere. Writing needs create-if-absent in one request, which the object stores in
 `create.CONDITIONAL_PUT` offer; elsewhere `create` and `overwrite` raise an error that says so.

@@ -15,6 +15,7 @@ from paimon_engine.storage.fsspec_storage import FsspecStorage
 from paimon_engine.storage.leased import Lease, LeasedStorage
 from paimon_engine.storage.locked import LockedStorage
 from tests.support.file_system import file_system_of
+from tests.support.hdfs import start_hdfs
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,19 @@ class ThreadLock:
         return True
 
 
-@pytest.fixture(params=["path", "file", "memory", "locked", "leased", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an HDFS cluster."""
+    yield from start_hdfs(tmp_path_factory.mktemp("hdfs"))
+
+
+@pytest.fixture(
+    params=[
+        *("path", "file", "memory", "locked", "leased"),
+        pytest.param("s3", marks=pytest.mark.s3),
+        pytest.param("hdfs", marks=pytest.mark.java),
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path) -> Place:
     roots = {"path": str(tmp_path), "file": f"file://{tmp_path}"}
     kind = request.param
@@ -97,6 +110,9 @@ def place(request: pytest.FixtureRequest, tmp_path) -> Place:
         return Place(LockedStorage(plain.under_lock(), ThreadLock), f"local://{tmp_path}")
     if kind == "leased":
         return Place(LeasedStorage(lambda: Lease(storage_for(str(tmp_path), {})), lambda: 0), str(tmp_path))
+    if kind == "hdfs":
+        address = request.getfixturevalue("hdfs")
+        return Place(storage_for(address, {}), f"{address}/{uuid.uuid4()}")
     root = roots[kind] if kind in roots else f"{kind}://lake/{uuid.uuid4()}"
     options = request.getfixturevalue("s3_options") if kind == "s3" else {}
     return Place(storage_for(root, options), root)

@@ -1,0 +1,31 @@
+"""A real HDFS on the loopback interface: a NameNode and a DataNode of Hadoop's own small cluster for tests.
+
+Its jar comes from Maven, the rest of Hadoop with pyspark; tests are skipped where Maven or a JDK is missing.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.java_jars import HADOOP, compiled, jar, java_server, pyspark_jars, require_compiler
+
+SOURCE = Path(__file__).parent / "java" / "MiniHdfs.java"
+
+
+def start_hdfs(folder: Path) -> Iterator[str]:
+    """The address of a cluster, `hdfs://127.0.0.1:<port>`, whose blocks are below that folder."""
+    pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install hdfs-native")
+    require_compiler()
+    jars = pyspark_jars(*HADOOP, "jcl-over-slf4j-*.jar")
+    version = re.search(r"hadoop-client-api-([\d.]+)\.jar", jars)
+    assert version is not None, jars
+    jars = f"{jar(f'org.apache.hadoop:hadoop-client-minicluster:{version[1]}')}:{jars}"
+    classes = compiled((SOURCE,), jars)
+    command = ["java", "-Xmx512m", f"-DHADOOP_USER_NAME={getpass.getuser()}", "-cp", f"{classes}:{jars}", "MiniHdfs"]
+    with java_server([*command, str(folder / "blocks")], folder) as port:
+        yield f"hdfs://127.0.0.1:{port}"
