@@ -59,7 +59,7 @@ class FileSource(IntEnum):
     COMPACT = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DataFile:
     """One data file and what its manifest entry says of it.
 
@@ -114,7 +114,7 @@ class FileIdentity(NamedTuple):
     external_path: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ManifestEntry:
     """One change: a file added to, or removed from, a bucket of a partition."""
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from itertools import islice, repeat
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paimon_engine.format.avro_columns import Columns, NotPlain, columns_of
+from paimon_engine.format.byte_spans import all_alike, cut, made_once
 from paimon_engine.format.stored import INT_MAX, LONG_MAX, checked_name
+from paimon_engine.frozen import FieldValues, Same, instances
 from paimon_engine.meta.manifest import (
     ENTRY_VERSION,
     LEVEL_MAX,
@@ -106,7 +109,7 @@ class ManifestColumns:
         self.kinds, self.buckets = self._arrays["_KIND"], self._arrays["_BUCKET"]
         self.total_buckets, self.schema_ids = self._arrays["_TOTAL_BUCKETS"], self._arrays["_FILE._SCHEMA_ID"]
         self.row_counts = self._arrays["_FILE._ROW_COUNT"]
-        self.partitions = self._spans("_PARTITION", slice(None))
+        self.partitions = made_once(self._spans("_PARTITION", slice(None)), bytes)
         self.names = _checked_names(self._columns)
 
     def __len__(self) -> int:
@@ -145,96 +148,120 @@ class ManifestColumns:
         self._texts[raw] = found
 
     def _spans(self, name: str, which: Any) -> list[bytes]:
-        data = self._columns.data
         if f"{name}.begin" not in self._arrays:
             return []
-        begins, ends = self._arrays[f"{name}.begin"][which].tolist(), self._arrays[f"{name}.end"][which].tolist()
-        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        return cut(self._columns.data, *self._ends(name, which))
+
+    def _ends(self, name: str, which: Any) -> tuple[Ints, Ints]:
+        return self._arrays[f"{name}.begin"][which], self._arrays[f"{name}.end"][which]
 
     # ── entries ─────────────────────────────────────────────────────────────────────────────────
 
     def entries(self, which: Ints) -> list[ManifestEntry]:
         """The entries at these indices, in that order."""
+        if not len(which):
+            return []
         kinds = [FileKind(kind) for kind in (0, 1)]
-        files = self._files(which)
-        partitions = self.partitions
-        return [
-            ManifestEntry(kinds[kind], partitions[place], bucket, total, file, NO_FIELDS)
-            for place, kind, bucket, total, file in zip(
-                which.tolist(),
-                self.kinds[which].tolist(),
-                self.buckets[which].tolist(),
-                self.total_buckets[which].tolist(),
-                files,
-                strict=True,
-            )
+        columns: list[FieldValues] = [
+            list(map(kinds.__getitem__, self.kinds[which].tolist())),
+            list(map(self.partitions.__getitem__, which.tolist())),
+            self.buckets[which].tolist(),
+            self.total_buckets[which].tolist(),
+            self._files(which),
+            Same(NO_FIELDS),
         ]
+        return instances(ManifestEntry, len(which), columns)
 
     def _files(self, which: Ints) -> list[DataFile]:
         """The data files of the entries at these indices."""
-        numbers = [f"_FILE.{name}" for name in ("_FILE_SIZE", "_ROW_COUNT")]
-        later = [f"_FILE.{name}" for name in ("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_SCHEMA_ID", "_LEVEL")]
-        texts = self._texts
-        columns: list[Sequence[Any]] = [
+        texts = self._texts.__getitem__
+        columns: list[FieldValues] = [
             [name.decode("ascii") for name in self._spans("_FILE._FILE_NAME", which)],
-            *(self._arrays[name][which].tolist() for name in numbers),
-            self._spans("_FILE._MIN_KEY", which),
-            self._spans("_FILE._MAX_KEY", which),
+            self._numbers("_FILE._FILE_SIZE", which),
+            self._numbers("_FILE._ROW_COUNT", which),
+            self._values("_FILE._MIN_KEY", which),
+            self._values("_FILE._MAX_KEY", which),
             self._stats("_FILE._KEY_STATS", which),
             self._stats("_FILE._VALUE_STATS", which),
-            *(self._arrays[name][which].tolist() for name in later),
-            [texts[raw] for raw in self._spans("_FILE._EXTRA_FILES", which)],
-            self._numbers_or_none("_FILE._CREATION_TIME", which),
-            self._numbers_or_none("_FILE._DELETE_ROW_COUNT", which),
-            self._spans_or_none("_FILE._EMBEDDED_FILE_INDEX", which, bytes),
-            self._numbers_or_none("_FILE._FILE_SOURCE", which),
-            self._spans_or_none("_FILE._VALUE_STATS_COLS", which, texts.__getitem__),
-            self._spans_or_none("_FILE._EXTERNAL_PATH", which, bytes.decode),
+            self._numbers("_FILE._MIN_SEQUENCE_NUMBER", which),
+            self._numbers("_FILE._MAX_SEQUENCE_NUMBER", which),
+            self._numbers("_FILE._SCHEMA_ID", which),
+            self._numbers("_FILE._LEVEL", which),
+            self._values("_FILE._EXTRA_FILES", which, texts),
+            self._numbers("_FILE._CREATION_TIME", which),
+            self._numbers("_FILE._DELETE_ROW_COUNT", which),
+            self._values("_FILE._EMBEDDED_FILE_INDEX", which),
+            self._numbers("_FILE._FILE_SOURCE", which),
+            self._values("_FILE._VALUE_STATS_COLS", which, texts),
+            self._values("_FILE._EXTERNAL_PATH", which, bytes.decode),
             self._extras(which),
+            Same(NO_FIELDS),
         ]
-        # In the order of the class's fields.
-        make: Callable[..., DataFile] = DataFile
-        return [make(*values, NO_FIELDS) for values in zip(*columns, strict=True)]
+        return instances(DataFile, len(which), columns)
 
-    def _stats(self, name: str, which: Ints) -> list[SimpleStats]:
-        counts = self._spans_or_none(f"{name}._NULL_COUNTS", which, _null_counts)
-        return [
-            SimpleStats(low, high, found or ())
-            for low, high, found in zip(
-                self._spans(f"{name}._MIN_VALUES", which),
-                self._spans(f"{name}._MAX_VALUES", which),
-                counts,
-                strict=True,
-            )
+    def _stats(self, name: str, which: Ints) -> FieldValues:
+        columns = [
+            self._values(f"{name}._MIN_VALUES", which),
+            self._values(f"{name}._MAX_VALUES", which),
+            self._values(f"{name}._NULL_COUNTS", which, _null_counts, missing=()),
         ]
+        if all(isinstance(column, Same) for column in columns):
+            return Same(*instances(SimpleStats, 1, columns))
+        return instances(SimpleStats, len(which), columns)
 
-    def _numbers_or_none(self, name: str, which: Ints) -> list[int | None]:
+    def _numbers(self, name: str, which: Ints) -> FieldValues:
+        """Numbers, None where they are null or missing from the schema."""
         if name not in self._arrays:
-            return [None] * len(which)
-        values, present = self._arrays[name][which].tolist(), self._arrays[f"{name}.present"][which]
-        if present.all():
-            return list(values)
-        return [value if there else None for value, there in zip(values, present.tolist(), strict=True)]
+            return Same(None)
+        values, present = self._arrays[name][which], self._arrays.get(f"{name}.present")
+        there = None if present is None else present[which]
+        if there is not None and not there.all():
+            if not there.any():
+                return Same(None)
+            pairs = zip(values.tolist(), there.tolist(), strict=True)
+            return [value if is_there else None for value, is_there in pairs]
+        if (values == values[0]).all():
+            return Same(int(values[0]))
+        return cast("list[int]", values.tolist())
 
-    def _spans_or_none(self, name: str, which: Ints, make: Callable[[bytes], Any]) -> list[Any]:
+    def _values(
+        self, name: str, which: Ints, make: Callable[[bytes], Any] | None = None, *, missing: Any = None
+    ) -> FieldValues:
+        """The spans, or what `make` makes of them, once for equal ones; where they are not there, `missing`."""
+        if f"{name}.begin" not in self._arrays:
+            return Same(missing)
         present = self._arrays.get(f"{name}.present")
-        if present is None or not present[which].any():
-            return [None] * len(which)
-        spans = self._spans(name, which)
-        return [make(span) if there else None for span, there in zip(spans, present[which].tolist(), strict=True)]
+        if present is not None and not present[which].all():
+            [who] = present[which].nonzero()
+            if not len(who):
+                return Same(missing)
+            found = self._values(name, which[who], make)
+            values = [missing] * len(which)
+            there = repeat(found.value) if isinstance(found, Same) else found
+            for place, value in zip(who.tolist(), there, strict=False):
+                values[place] = value
+            return values
+        data, (begins, ends) = self._columns.data, self._ends(name, which)
+        if all_alike(data, begins, ends):
+            span = data[begins[0] : ends[0]]
+            return Same(span if make is None else make(span))
+        spans = cut(data, begins, ends)
+        return spans if make is None else made_once(spans, make)
 
-    def _extras(self, which: Ints) -> list[Mapping[str, Any]]:
+    def _extras(self, which: Ints) -> FieldValues:
         def listed(raw: bytes) -> list[Any]:
             return list(self._texts[raw])
 
         columns = {
-            "_FIRST_ROW_ID": self._numbers_or_none("_FILE._FIRST_ROW_ID", which),
-            "_WRITE_COLS": self._spans_or_none("_FILE._WRITE_COLS", which, listed),
-            "_WRITE_COLS_SEQUENCES": self._spans_or_none("_FILE._WRITE_COLS_SEQUENCES", which, _longs),
+            "_FIRST_ROW_ID": self._numbers("_FILE._FIRST_ROW_ID", which),
+            "_WRITE_COLS": self._values("_FILE._WRITE_COLS", which, listed),
+            "_WRITE_COLS_SEQUENCES": self._values("_FILE._WRITE_COLS_SEQUENCES", which, _longs),
         }
-        if not any(value is not None for column in columns.values() for value in column):
-            return [NO_FIELDS] * len(which)
-        return [file_extras(dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
+        if all(isinstance(column, Same) and column.value is None for column in columns.values()):
+            return Same(NO_FIELDS)
+        each = [repeat(column.value) if isinstance(column, Same) else column for column in columns.values()]
+        rows = islice(zip(*each, strict=False), len(which))
+        return [file_extras(dict(zip(columns, values, strict=True))) for values in rows]
 
 
 # ── values ──────────────────────────────────────────────────────────────────────────────────────

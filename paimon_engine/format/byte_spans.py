@@ -1,0 +1,71 @@
+"""Many spans of one byte string as values: cut out side by side, and values of equal spans made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+_LENGTHS_MAX: Final = 16
+"""Different lengths up to which cutting by length is faster than cutting one by one."""
+LENGTH_MAX: Final = 4_096
+"""Bytes of a span up to which a copy of all of them costs little memory."""
+
+
+def cut(data: bytes, begins: Ints, ends: Ints) -> list[bytes]:
+    """The spans, in order. All of them must be within `data`, and none may end before it begins."""
+    lengths = ends - begins
+    different = np.unique(lengths).tolist() if len(lengths) else []
+    if len(different) > _LENGTHS_MAX or (different and different[-1] > LENGTH_MAX):
+        return [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    if len(different) == 1:
+        return _cut_alike(data, begins, different[0])
+    parts, places = [], []
+    for length in different:
+        [who] = (lengths == length).nonzero()
+        parts += _cut_alike(data, begins[who], length)
+        places.append(who)
+    if not places:
+        return []
+    order = np.empty(len(lengths), np.int64)
+    order[np.concatenate(places)] = np.arange(len(lengths))
+    return list(map(parts.__getitem__, order.tolist()))
+
+
+def _cut_alike(data: bytes, begins: Ints, length: int) -> list[bytes]:
+    if length == 0:
+        return [b""] * len(begins)
+    found: list[bytes] = _windows(data, length)[begins].tolist()
+    return found
+
+
+def _windows(data: bytes, length: int) -> NDArray[Any]:
+    """So many bytes at each position of the data, without a copy."""
+    return np.ndarray((len(data) - length + 1,), f"V{length}", data, strides=(1,))
+
+
+def all_alike(data: bytes, begins: Ints, ends: Ints) -> bool:
+    """Whether all spans have the same bytes; there must be one."""
+    length = int(ends[0] - begins[0])
+    if (ends - begins != length).any():
+        return False
+    if length == 0:
+        return True
+    if length > LENGTH_MAX:
+        return False
+    # A few of them first, since most columns are not alike.
+    for some in (begins[:: len(begins) // 8 + 1], begins):
+        found = _windows(data, length)[some].view(np.uint8).reshape(len(some), length)
+        if (found != found[0]).any():
+            return False
+    return True
+
+
+def made_once(spans: list[bytes], make: Callable[[bytes], Any]) -> list[Any]:
+    """What `make` gives for each span; for equal ones the same object."""
+    known = {span: make(span) for span in set(spans)}
+    return list(map(known.__getitem__, spans))
