@@ -9,8 +9,13 @@ import heapq
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paimon_engine.lsm.levels import KeyOrder
 from paimon_engine.meta.manifest import DataFile
+
+Ints = NDArray[np.int64]
 
 Section = tuple[tuple[DataFile, ...], ...]
 """Runs of a section, oldest first; the files of a run are disjoint and in key order."""
@@ -18,6 +23,15 @@ Section = tuple[tuple[DataFile, ...], ...]
 
 def sections(files: Sequence[DataFile], order: KeyOrder) -> list[Section]:
     """Sections in key order; no key is in two of them. Each has the minimum number of runs for its files."""
+    numbers = order.numbers([file.min_key for file in files] + [file.max_key for file in files])
+    if numbers is not None and (numbers[: len(files)] <= numbers[len(files) :]).all():
+        overlapping = _overlapping_by_number(files, numbers[: len(files)], numbers[len(files) :])
+    else:
+        overlapping = _overlapping(files, order)
+    return [_runs(members, order) if len(members) > 1 else ((members[0],),) for members in overlapping]
+
+
+def _overlapping(files: Sequence[DataFile], order: KeyOrder) -> list[list[DataFile]]:
     found: list[list[DataFile]] = []
     bound = None
     for file in sorted(files, key=lambda item: (order(item.min_key), order(item.max_key))):
@@ -28,7 +42,16 @@ def sections(files: Sequence[DataFile], order: KeyOrder) -> list[Section]:
         else:
             found[-1].append(file)
             bound = max(bound, high)
-    return [_runs(members, order) for members in found]
+    return found
+
+
+def _overlapping_by_number(files: Sequence[DataFile], lows: Ints, highs: Ints) -> list[list[DataFile]]:
+    """The same of files whose smallest and largest keys are these numbers, none of which ends before it begins."""
+    places = np.lexsort((highs, lows))
+    ends = np.maximum.accumulate(highs[places])
+    cuts = ((lows[places][1:] > ends[:-1]).nonzero()[0] + 1).tolist()
+    ordered = [files[place] for place in places.tolist()]
+    return [ordered[begin:end] for begin, end in pairwise([0, *cuts, len(ordered)])]
 
 
 def _runs(files: Sequence[DataFile], order: KeyOrder) -> Section:
