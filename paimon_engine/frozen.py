@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import repeat
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 _T = TypeVar("_T")
 
@@ -44,7 +44,7 @@ def instances(kind: type[_T], count: int, columns: Sequence[FieldValues]) -> lis
 
     Raises: TypeError if the class has a `__post_init__` or no slots; ValueError for columns of other lengths.
     """
-    setters = _setters(kind)
+    setters = _setters(cast(Hashable, kind))
     if any(not isinstance(column, Same) and len(column) != count for column in columns):
         raise ValueError(f"columns that have not {count} values each")
     made: list[_T] = []

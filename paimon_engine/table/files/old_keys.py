@@ -44,10 +44,12 @@ def with_keys_of_today(
                 f"{table.paths.root}: the type of a primary key column, one of {', '.join(keys)}, changed after schema "
                 f"{schema_id}, but files are still in the order of the old type; write the rows into a new table"
             )
-    found = [
-        _converted(table, entry, old[entry.file.schema_id]) if entry.file.schema_id in old else entry
-        for entry in entries
-    ]
+    found = entries
+    if old:
+        found = [
+            _converted(table, entry, old[entry.file.schema_id]) if entry.file.schema_id in old else entry
+            for entry in entries
+        ]
     types = [field.type for field in table.schema.key_type] if keys else []
     if lenient or not any(map(may_be_cut, types)):
         return found

@@ -34,7 +34,7 @@ from paimon_engine.table.files.data_file import BucketLocation, bucket_location
 from paimon_engine.table.files.deletion_vectors import VectorLocation, VectorReader, vector_locations
 from paimon_engine.table.read.read_request import Changes, Difference
 from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
-from paimon_engine.table.read.scan import Split, is_visible, splits_of, visible_entries
+from paimon_engine.table.read.scan import Split, splits_of, visible_entries, visible_to_readers
 from paimon_engine.table.state.changelogs import Commit, read_commit
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.level_mode import check_mode
@@ -142,11 +142,11 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
     """Entries of the data or changelog files of a snapshot that readers of changes get to see."""
     if mode == "changelog":
         found = [] if snapshot.commit_kind is CommitKind.OVERWRITE else changelog_entries(table, snapshot)
-        return [entry for entry in found if is_visible(table, entry)]
+        return visible_to_readers(table, found)
     if snapshot.commit_kind is not CommitKind.APPEND:
         return []
     entries = merge_entries(delta_entries(table, snapshot)).values()
-    return [entry for entry in entries if entry.kind is FileKind.ADD and is_visible(table, entry)]
+    return visible_to_readers(table, (entry for entry in entries if entry.kind is FileKind.ADD))
 
 
 def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) -> list[ReadUnit]:

@@ -6,11 +6,12 @@ Source: `KeyValueFileStoreScan`, `MergeTreeSplitGenerator` of the Java library.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from paimon_engine.collection import without_collection
 from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
@@ -87,10 +88,13 @@ def plan_splits(
     """
     if where is not None:
         bind(where, to_arrow_schema(table.schema.row_type))
-    entries = [entry for entry in visible_entries(table, snapshot, where, by_buckets=True) if choice.holds(entry)]
-    if not table.options.deletion_vectors_enabled:
-        return splits_of(table, entries, where)
-    return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))
+    with without_collection():
+        entries = visible_entries(table, snapshot, where, by_buckets=True)
+        if choice != _ALL_FILES:
+            entries = [entry for entry in entries if choice.holds(entry)]
+        if not table.options.deletion_vectors_enabled:
+            return splits_of(table, entries, where)
+        return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))
 
 
 def visible_entries(
@@ -102,7 +106,7 @@ def visible_entries(
     """
     conjuncts = usable_conjuncts(table, where)
     found = live_entries(table, snapshot, where=entry_filter(table, conjuncts, by_buckets=by_buckets))
-    return with_keys_of_today(table, (entry for entry in found if is_visible(table, entry)))
+    return with_keys_of_today(table, visible_to_readers(table, found))
 
 
 def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
@@ -116,17 +120,16 @@ def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predic
     return [part for part in conjuncts_of(where) if not root_columns(part, names) & with_defaults]
 
 
-def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
-    """Whether readers get to see the file.
+def visible_to_readers(table: TableHandle, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Those of the entries whose files readers get to see.
 
     Postponed rows wait for their bucket, first-row decides which rows stay only when they leave level 0, and deletion
     vectors do not cover level 0 yet.
     """
-    if entry.bucket == POSTPONED_BUCKET:
-        return False
     options = table.options
     waits = options.deletion_vectors_enabled or options.merge_engine == "first-row"
-    return entry.file.level > 0 or not (options.has_primary_key and waits)
+    least_level = 1 if options.has_primary_key and waits else 0
+    return [entry for entry in entries if entry.bucket != POSTPONED_BUCKET and entry.file.level >= least_level]
 
 
 def _locations_in(split: Split, locations: Mapping[str, VectorLocation]) -> Mapping[str, VectorLocation]:
@@ -168,7 +171,11 @@ def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Sec
     packs: list[list[Section]] = []
     weight = 0
     for section in found:
-        section_bytes = sum(max(file.size_bytes, least_bytes) for run in section for file in run)
+        if len(section) == 1 and len(section[0]) == 1:
+            # As most sections are, where there are many.
+            section_bytes = max(section[0][0].size_bytes, least_bytes)
+        else:
+            section_bytes = sum(max(file.size_bytes, least_bytes) for run in section for file in run)
         if not packs or weight + section_bytes > target_bytes:
             packs.append([])
             weight = 0
@@ -192,15 +199,16 @@ def _key_sections(
     types = [field.type for field in columns]
 
     def key_matches(file: DataFile) -> bool:
-        if not on_keys or len(file.key_stats.null_counts) != len(types):
+        if len(file.key_stats.null_counts) != len(types):
             return True
         known = dict(zip(columns, safe_ranges(types, file.key_stats), strict=True))
         ranges = {field.name: stats for field, stats in known.items() if not has_padded_texts(file, field.type)}
         return all(may_match(part, ranges, file.row_count) for part in on_keys)
 
     found = []
-    for section in sections([entry.file for entry in entries if key_matches(entry.file)], key_order(columns)):
-        if len(section) > 1:
+    files = [entry.file for entry in entries if not on_keys or key_matches(entry.file)]
+    for section in sections(files, key_order(columns)):
+        if len(section) > 1 or not (parts or asked):
             found.append(section)
         elif run := tuple(file for file in section[0] if _may_match(table, file, parts, asked)):
             found.append((run,))
@@ -213,7 +221,9 @@ def _single_sections(
     """Files that can match, in the order of their rows, each as a separate section."""
     parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
     asked = index_filter(table, conjuncts)
-    files = [entry.file for entry in entries if _may_match(table, entry.file, parts, asked)]
+    files = [entry.file for entry in entries]
+    if parts or asked:
+        files = [file for file in files if _may_match(table, file, parts, asked)]
     return [((file,),) for file in sorted(files, key=_age)]
 
 
