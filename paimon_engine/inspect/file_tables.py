@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.evolution import cast_stats, same_columns
 from paimon_engine.meta.manifest import DataFile, FileSource, ManifestEntry, ManifestFile
-from paimon_engine.meta.paths import partition_text
+from paimon_engine.meta.paths import partition_text, partition_texts
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
@@ -183,28 +183,35 @@ def partitions(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
             pa.field("deleted_record_count", pa.int64()),
         ]
     )
-    rows = [
-        {
-            "partition": _partition_path(table, partition),
-            **_sums([entry.file for entry in entries]),
-            "total_buckets": max(entries, key=lambda entry: entry.file.creation_time_ms or 0).total_buckets,
-            "done": False,
-            "deleted_record_count": deleted.get(partition, 0),
-        }
-        for partition, entries in groups.items()
-    ]
-    return pa.Table.from_pylist(sorted(rows, key=lambda row: str(row["partition"])), schema)
+    paths = dict(zip(groups, _partition_paths(table, list(groups)), strict=True))
+    # In columns: there may be 100,000 partitions.
+    ordered = sorted(groups, key=paths.__getitem__)
+    sums = [_sums([entry.file for entry in groups[partition]]) for partition in ordered]
+    newest = [max(groups[partition], key=lambda entry: entry.file.creation_time_ms or 0) for partition in ordered]
+    columns = {
+        "partition": list(map(paths.__getitem__, ordered)),
+        **{field.name: [one[field.name] for one in sums] for field in _SUM_FIELDS},
+        "total_buckets": [entry.total_buckets for entry in newest],
+        "done": [False] * len(ordered),
+        "deleted_record_count": [deleted.get(partition, 0) for partition in ordered],
+    }
+    nothing = [None] * len(ordered)
+    return pa.table([pa.array(columns.get(field.name, nothing), field.type) for field in schema], schema=schema)
 
 
-def _partition_path(table: TableHandle, partition: bytes) -> str:
+def _partition_paths(table: TableHandle, partitions: Sequence[bytes]) -> list[str]:
     columns = table.schema.partition_type
-    texts = _row_texts(columns, partition, legacy=False)
-    values = decode_row([field.type for field in columns], partition)
+    types = [field.type for field in columns]
+    rows = [decode_row(types, partition) for partition in partitions]
     default = table.options.partition_default_name
-    return "/".join(
-        f"{name}={default if value is None or not text.strip() else text}"
-        for name, text, value in zip(columns.names, texts, values, strict=True)
-    )
+    names = [
+        [
+            f"{field.name}={default if text is None or not text.strip() else text}"
+            for text in partition_texts(field.type, [row[index] for row in rows])
+        ]
+        for index, field in enumerate(columns)
+    ]
+    return list(map("/".join, zip(*names, strict=True))) if names else [""] * len(rows)
 
 
 def _deleted_counts(table: TableHandle, snapshot: Snapshot | None) -> dict[bytes, int | None]:

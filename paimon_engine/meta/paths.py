@@ -178,7 +178,7 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
     if not isinstance(data_type, AtomicType):
         raise InvalidArgumentError(f"{data_type} cannot be the type of a partition column")
     if not legacy_name:
-        return str(cast(to_arrow_array([value], data_type), data_type, STRING)[0].as_py())
+        return str(partition_texts(data_type, [value])[0])
     match data_type.root:
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
@@ -194,6 +194,16 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
             return bytes(value).decode("utf-8", errors="replace")
         case _:
             return str(value)
+
+
+def partition_texts(data_type: DataType, values: Sequence[Any]) -> list[str | None]:
+    """Casts of internal values to STRING, None for nulls.
+
+    Raises: InvalidArgumentError for types that cannot be partition columns.
+    """
+    if not isinstance(data_type, AtomicType):
+        raise InvalidArgumentError(f"{data_type} cannot be the type of a partition column")
+    return list(cast(to_arrow_array(values, data_type), data_type, STRING).to_pylist())
 
 
 def _timestamp_text(nanos: int) -> str:
