@@ -17,7 +17,7 @@ from paimon_engine import open_table
 assert open_table(sys.argv[1]).to_arrow().num_rows == 1
 print(json.dumps(sorted(sys.modules)))
 """
-NOT_NEEDED = {"sqlglot", "pydantic", "rich", "pyspark", "fsspec", "httpx", "sqlalchemy"}
+NOT_NEEDED = {"sqlglot", "pydantic", "rich", "pyspark", "fsspec", "httpx", "sqlalchemy", "pandas"}
 
 
 def test_reading_a_row_loads_no_parser_of_filters(tmp_path: Path) -> None:

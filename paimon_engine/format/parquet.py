@@ -25,7 +25,6 @@ from typing import cast as cast_to
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import InvalidArgumentError, damaged
@@ -183,11 +182,16 @@ def read_matching(
     Raises: CorruptTableError if the bytes are not a Parquet file.
     """
     try:
-        fragment = ds.ParquetFileFormat().make_fragment(source)
-        stored = _Stored(source, path, limit, dictionary_columns, fragment.metadata)
-        counts = (fragment.metadata.row_group(number).num_rows for number in range(fragment.metadata.num_row_groups))
+        fragment = None
+        if where is not None:
+            import pyarrow.dataset as ds  # imports pandas where that is installed
+
+            fragment = ds.ParquetFileFormat().make_fragment(source)
+        metadata = pq.read_metadata(source) if fragment is None else fragment.metadata
+        stored = _Stored(source, path, limit, dictionary_columns, metadata)
+        counts = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         starts = list(accumulate(counts, initial=0))
-        columns = schema if choose is None else choose(fragment.metadata)
+        columns = schema if choose is None else choose(metadata)
         for number in matching_groups(stored.file(), fragment, where, without_nan):
             if row_groups is not None and number not in row_groups:
                 continue
@@ -200,7 +204,7 @@ def read_matching(
 
 
 def matching_groups(
-    file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate | None, without_nan: Collection[str]
+    file: pq.ParquetFile, fragment: Any | None, where: Predicate | None, without_nan: Collection[str]
 ) -> list[int]:
     """Numbers of the row groups that may have a row that matches."""
     stored = file.schema_arrow
@@ -209,10 +213,9 @@ def matching_groups(
         # A column that is stored as another type than it has in the table may not take the literal.
         with contextlib.suppress(InvalidArgumentError):
             expressions.append(to_range_expression(part, stored, without_nan))
-    if not expressions:
+    if fragment is None or not expressions:
         return list(range(file.metadata.num_row_groups))
-    groups = fragment.subset(reduce(operator.and_, expressions), schema=stored).row_groups
-    return [group.id for group in groups]
+    return [group.id for group in fragment.subset(reduce(operator.and_, expressions), schema=stored).row_groups]
 
 
 def _open(

@@ -26,10 +26,10 @@ _COMPARE: Final[Mapping[Operator, Callable[[Any, Any], Any]]] = {
     ">": op.gt,
     ">=": op.ge,
 }
-_UNKNOWN: Final = pa.scalar(None, pa.bool_())
+# Not by `pa.scalar`, which imports pandas where that is installed: half a second of the start of a process.
+_UNKNOWN: Final = pa.nulls(1, pa.bool_())[0]
 _LAST_BEFORE_SURROGATES: Final = 0xD7FF
-_TRUE: Final = pa.scalar(value=True)
-_FALSE: Final = pa.scalar(value=False)
+_TRUE, _FALSE = pa.Array.from_buffers(pa.bool_(), 2, [None, pa.py_buffer(b"\x01")])
 
 
 def to_arrow_expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:

@@ -64,7 +64,7 @@ _CUT_PARTITION: Final = (
     "partition column {}: its value is cut to microseconds in the manifest, as pypaimon writes it; every reader gives "
     "the cut value, and a compaction that rewrites the file keeps that one"
 )
-_RETRACTING = pa.array([1, 3], pa.int8())
+_RETRACTING: Final = [1, 3]
 """Row kinds −U and −D."""
 
 
@@ -209,7 +209,7 @@ class _FileCheck:
             return
         self._stats.add(batch.select(self._schema.row_type.names))
         if self._schema.primary_keys:
-            kinds = pc.is_in(batch[VALUE_KIND], value_set=_RETRACTING)
+            kinds = pc.is_in(batch[VALUE_KIND], value_set=pa.array(_RETRACTING, pa.int8()))
             self._retracting += pc.sum(kinds).as_py() or 0
         if self._is_sorted and not self._problems:
             self._order(batch.select(self._schema.key_type.names))

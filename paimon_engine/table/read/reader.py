@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
@@ -41,7 +42,6 @@ from paimon_engine.table.read.scan import Split, plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import TableHandle
 
 ROW_KIND: Final = "rowkind"
-_ROW_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
 _ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
 
 
@@ -143,7 +143,13 @@ def _kind_texts(rows: pa.RecordBatch) -> pa.Array:
     """Row kinds as text; rows of append tables are all added."""
     if VALUE_KIND not in rows.schema.names:
         return pa.repeat("+I", rows.num_rows)
-    return _ROW_KINDS.take(rows[VALUE_KIND])
+    return _row_kinds().take(rows[VALUE_KIND])
+
+
+@cache
+def _row_kinds() -> pa.Array:
+    """Made when they are needed: `pa.array` imports pandas."""
+    return pa.array(["+I", "-U", "+U", "-D"])
 
 
 def needed_columns(table: TableHandle, rows: RowSelection) -> list[str]:
