@@ -47,7 +47,19 @@ def leave_to_itself(
     except PaimonError as error:
         raise AirflowException(f"The job could not be started: {error}") from error
     logger.info("Started %s; its progress is written to %s", engine.name_of(job.action), record.folder)
+    _forget_abandoned(root, store_options)
     return record
+
+
+def _forget_abandoned(root: str, store_options: Mapping[str, str]) -> None:
+    """Deletes records that no task waits for any more. It is no task's work, so it fails none."""
+    try:
+        count = engine.forget_abandoned(root, store_options)
+    except PaimonError as error:
+        logger.info("Old records of jobs in %s stay: %s", root, error)
+        return
+    if count:
+        logger.info("Deleted %s old records of jobs in %s that no task waits for any more", count, root)
 
 
 def taken_over(event: Mapping[str, Any], store_options: Mapping[str, str]) -> engine.JobResult:

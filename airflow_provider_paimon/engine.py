@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         read_wait,
     )
     from paimon_engine.job_process import STARTER, as_argument
-    from paimon_engine.job_record import JobFailure, JobRecord
+    from paimon_engine.job_record import JobFailure, JobRecord, forget_abandoned
     from paimon_engine.jobs import (
         ACTIONS,
         Action,
@@ -77,6 +77,7 @@ __all__ = [
     "decode",
     "engine_archive",
     "examine_programs",
+    "forget_abandoned",
     "kind_of",
     "name_of",
     "open_executor",
@@ -96,7 +97,7 @@ _HOMES: Final = {
         *("examine_programs", "open_table", "read_wait"),
     ),
     "paimon_engine.job_process": ("STARTER", "as_argument"),
-    "paimon_engine.job_record": ("JobFailure", "JobRecord"),
+    "paimon_engine.job_record": ("JobFailure", "JobRecord", "forget_abandoned"),
     "paimon_engine.packing": ("engine_archive",),
     "paimon_engine.specs": ("Edge", "decode", "kind_of"),
 }

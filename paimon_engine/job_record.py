@@ -7,12 +7,15 @@
     output.txt     the last lines of what it printed; written last, where there is a starter
 
 The folder is in a store that both reach; it contains no secret, and no process has to parse another one's log.
-Times of different machines are never compared.
+Times of different machines are compared for one purpose only: records that nothing has written to for a month, and for
+which nobody waits any more, are deleted (`forget_abandoned`).
 """
 
 from __future__ import annotations
 
 import json
+import random
+import re
 import socket
 import traceback
 from collections.abc import Iterator, Mapping
@@ -25,6 +28,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, masked
 from paimon_engine.jobs import JobResult
 from paimon_engine.storage import Storage
+from paimon_engine.units import DAY_MS
 
 RECORD_VERSION: Final = 1
 _FAILED: Final = "failed"
@@ -32,6 +36,9 @@ _CAUSES_MAX: Final = 5
 _CAUSE_LINES: Final = 12
 _TRACE_CHARACTERS: Final = 20_000
 _HOST: Final = socket.gethostname()
+_FILES: Final = frozenset({"beat.json", "starter.json", "outcome.json", "stop.json", "output.txt"})
+_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ABANDONED_MS: Final = 30 * DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +206,35 @@ class JobRecord:
         for _ in range(2):
             above = above.rpartition("/")[0]
             self._storage.delete_dir(above)
+
+
+def forget_abandoned(root: str, options: Mapping[str, str] | None = None, *, at_most: int = 10) -> int:
+    """Deletes records below `root` that were abandoned: nothing was written to them for 30 days; gives how many.
+
+    Records are `<root>/<work>/<attempt>/<file>`. A work whose folder contains anything else, of whatever age, is not
+    touched. At most so many works are looked at, chosen at random, so that the start of a job costs few requests.
+
+    Raises: StorageError.
+    """
+    env = EnvConfig(root, options or {}).build()
+    old_ms = env.clock() - _ABANDONED_MS
+    works = [info.path.rstrip("/") for info in env.storage.list(root.rstrip("/")) if info.is_dir]
+    ours = [work for work in works if _ID.fullmatch(work.rpartition("/")[2])]
+    count = 0
+    for work in random.sample(ours, min(at_most, len(ours))):
+        files = list(env.storage.walk(work))
+        if files and all(_is_of_record(work, info.path) and 0 < info.modified_ms < old_ms for info in files):
+            env.storage.delete([info.path for info in files])
+            folders = {info.path.rpartition("/")[0] for info in files}
+            for folder in [*sorted(folders), work]:
+                env.storage.delete_dir(folder)
+            count += len(folders)
+    return count
+
+
+def _is_of_record(work: str, path: str) -> bool:
+    attempt, _, name = path.removeprefix(f"{work}/").partition("/")
+    return _ID.fullmatch(attempt) is not None and name in _FILES
 
 
 def is_local(folder: str) -> bool:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Catalog
+from paimon_engine.job_record import JobRecord
 from tests.provider.conftest import SCHEMA, rows
 from tests.support.airflow import PROJECT, RealAirflow, lives
 
@@ -98,7 +100,16 @@ class Jobs:
         self.lake = Catalog(str(home / "lake"))
         for name in TASKS:
             self.lake.create_table(f"db.{name}", schema=SCHEMA, options={"bucket": "-1"})
+        self.abandon_a_record()
         self.run = airflow.run("jobs")
+
+    def abandon_a_record(self) -> None:
+        """One of a month ago, that no task waits for any more; a job that starts deletes it."""
+        folder = self.home / "lake" / "_paimon_jobs" / str(uuid.uuid4()) / str(uuid.uuid4())
+        JobRecord.at(str(folder)).prepare()
+        moment = time.time() - 31 * 86_400
+        for path in folder.iterdir():
+            os.utime(path, (moment, moment))
 
     def drivers(self, name: str) -> list[int]:
         return sorted(int(path.suffix[1:]) for path in self.home.glob(f"{name}.[0-9]*"))
