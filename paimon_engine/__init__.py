@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.branches_tags.tag_callbacks import TagCallback, TagEvent
+    from paimon_engine.table.commit.commit_callbacks import CommitCallback, CommitEvent
     from paimon_engine.table.files.commit_message import CommitMessage
     from paimon_engine.types import RowType
 
@@ -96,6 +97,8 @@ __all__ = [
     "ClearConsumers",
     "Cluster",
     "ClusterResult",
+    "CommitCallback",
+    "CommitEvent",
     "CommitMessage",
     "CommitResult",
     "Compact",
@@ -257,6 +260,7 @@ _MODULES: Final = {
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.branches_tags.tag_callbacks": ("TagCallback", "TagEvent"),
+    "table.commit.commit_callbacks": ("CommitCallback", "CommitEvent"),
     "table.files.commit_message": ("CommitMessage",),
     "types": ("RowType",),
 }

@@ -20,6 +20,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.result_text import as_html, as_line, as_text
+from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
 from paimon_engine.table.state.handle import TableHandle
 
@@ -107,7 +108,8 @@ def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
     @functools.wraps(run)
     def timed(context: Context, spec: S) -> R:
         begun = time.monotonic()
-        result = run(context, spec)
+        with waiting_failures():
+            result = run(context, spec)
         result = replace(result, seconds=time.monotonic() - begun)  # type: ignore[type-var]
         if logger.isEnabledFor(logging.INFO):
             logger.info("%s of %s: %s", run.__name__, context.table.paths.root, as_line(result.to_dict()))

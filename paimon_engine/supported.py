@@ -81,7 +81,6 @@ _WRITE_BLOCKERS: Final = (
     "data-file.external-paths",
     "postpone.target-row-num-per-bucket",
     "postpone.target-size-per-bucket",
-    "commit.callbacks",
     "commit.strict-mode.last-safe-snapshot",
     "upsert-key",
     "vector.file.format",

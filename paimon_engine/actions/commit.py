@@ -16,6 +16,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit import commit as commits
+from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.commit.origins import check_origin, check_origins, committed_before
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -34,6 +35,7 @@ class CommitResult(Result):
     snapshot_id: int | None
 
 
+@waiting_failures()
 def commit_messages(
     table: TableHandle,
     messages: Sequence[CommitMessage],

@@ -24,6 +24,7 @@ from paimon_engine.secrecy import check_address
 from paimon_engine.specs import Address, ConditionText, Index, Name, PartitionValues, Spec, Texts, check_fields
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import look_up_commit
 from paimon_engine.table.commit.origins import origin_now
 from paimon_engine.table.commit.own_files import work_begins
@@ -139,6 +140,7 @@ class CommitAttributes(Spec):
 # ── the three ways in ───────────────────────────────────────────────────────────────────────────
 
 
+@waiting_failures()
 def write_arrow(
     table: TableHandle,
     batches: Iterable[pa.RecordBatch],
@@ -176,6 +178,7 @@ class _Replay:
             yield batch
 
 
+@waiting_failures()
 def write_frame(
     table: TableHandle,
     frame: Any,

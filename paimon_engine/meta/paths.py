@@ -105,6 +105,11 @@ class TablePaths:
         """Directories of pending notifications: the one that is written, and one with an earlier name, only read."""
         return f"{self.branch_root}/pending-notifications", f"{self.branch_root}/untold"
 
+    @property
+    def pending_commit_dir(self) -> str:
+        """Directory of notes of commits for which callbacks are still to be called."""
+        return f"{self.branch_root}/pending-commits"
+
     def consumer(self, name: str) -> str:
         """Consumer file."""
         return f"{self.consumer_dir}/consumer-{name}"

@@ -238,8 +238,8 @@ def test_a_branch_changes_on_its_own(table: Table):
 
 
 def test_an_option_that_the_engine_lacks_is_refused(table: Table):
-    with pytest.raises(UnsupportedError, match="'commit.callbacks'"):
-        table.alter([SetOption("commit.callbacks", "a.B")])
+    with pytest.raises(UnsupportedError, match="'upsert-key'"):
+        table.alter([SetOption("upsert-key", "id")])
 
 
 def test_manifests_keep_the_format_that_readers_expect(table: Table):

@@ -15,20 +15,10 @@ Source: `TagCallback`, `CallbackUtils` of the Java library.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
 
-from paimon_engine.errors import UnsupportedError
-from paimon_engine.options import TableOptions
-
-logger = logging.getLogger(__name__)
-
-ENTRY_POINTS: Final = "paimon_engine.tag_callbacks"
-_SHOWN_MAX: Final = 200
-"""Characters of a name that messages show."""
+from paimon_engine.table.state.callbacks import CallbackKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,87 +51,7 @@ class TagCallback(Protocol):
         """The tag was deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCallback:
-    """A callback, the class that the table names it by, and its parameter, which may contain a password."""
-
-    name: str
-    callback: TagCallback
-    parameter: str | None = field(default=None, repr=False)
-
-    def text_of(self, error: Exception) -> str:
-        """What the callback raised, as a message may say it."""
-        text = f"{type(error).__name__}: {error}"
-        return text.replace(self.parameter, "***") if self.parameter else text
-
-    def close(self) -> None:
-        """Closes the callback, if it can be closed; what it raises then is too late to matter, as in Java."""
-        try:
-            close = getattr(self.callback, "close", None)
-            if callable(close):
-                close()
-        except Exception as error:  # noqa: BLE001 - whatever others raise
-            logger.warning("tag callback %s could not be closed: %s", self.name, self.text_of(error))
-
-
-def callback_names(options: TableOptions) -> list[str]:
-    """The classes that a table names, in order, each once."""
-    names = (name.strip() for name in options.raw.get("tag.callbacks", "").split(","))
-    return list(dict.fromkeys(filter(None, names)))
-
-
-def make_callbacks(options: TableOptions) -> list[NamedCallback]:
-    """New instances of the callbacks of a table.
-
-    Raises: UnsupportedError if no installed package provides one of them, or if it cannot be created.
-    """
-    names = callback_names(options)
-    installed = entry_points(group=ENTRY_POINTS) if names else ()
-    points = [(name, _point_of(name, installed)) for name in names]
-    made: list[NamedCallback] = []
-    try:
-        for name, point in points:
-            made.append(_made(name, point, _parameter(name, options)))
-    except BaseException:
-        for callback in made:
-            callback.close()
-        raise
-    return made
-
-
-def _point_of(name: str, installed: Iterable[EntryPoint]) -> EntryPoint:
-    points = {point.value: point for point in installed if point.name == name}
-    shown = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}…"
-    if len(points) == 1:
-        return next(iter(points.values()))
-    if points:
-        what = f"several packages provide {shown!r}: {', '.join(sorted(points))}; leave one installed"
-    else:
-        what = f"{shown!r} is not installed: install a package with an entry point of that name in {ENTRY_POINTS!r}"
-    raise UnsupportedError(
-        f"'tag.callbacks' requires notifications of tags, and {what}, "
-        "or set the option to '' for this run, or in the table, if no notification is needed"
-    )
-
-
-def _made(name: str, point: EntryPoint, parameter: str | None) -> NamedCallback:
-    where = f"'tag.callbacks': {name!r} ({point.value})"
-    try:
-        factory: Callable[[str | None], Any] = point.load()
-        made = factory(parameter)
-    except Exception as error:  # noqa: BLE001 - whatever others raise
-        # Its text may contain the parameter, and thereby a password.
-        raise UnsupportedError(
-            f"{where} cannot be created: {type(error).__name__}; repair it or the option 'tag.callback.{name}.param'"
-        ) from (None if parameter and parameter in str(error) else error)
-    if not isinstance(made, TagCallback):
-        raise UnsupportedError(
-            f"{where} makes a {type(made).__name__}, which is not a TagCallback: it lacks tag_created or tag_deleted"
-        )
-    return NamedCallback(name, made, parameter)
-
-
-def _parameter(name: str, options: TableOptions) -> str | None:
-    """What `tag.callback.#.param` says of a class; some catalogs keep keys in lower case."""
-    key = f"tag.callback.{name}.param"
-    return options.raw.get(key, options.raw.get(key.lower()))
+TAG_CALLBACKS: Final[CallbackKind[TagCallback]] = CallbackKind(
+    "tag", "tag.callbacks", "tag.callback.#.param", TagCallback, "tag_created or tag_deleted"
+)
+ENTRY_POINTS: Final = TAG_CALLBACKS.group

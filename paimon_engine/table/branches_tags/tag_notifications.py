@@ -24,7 +24,8 @@ from paimon_engine.errors import CallbackError, CorruptTableError, InvalidArgume
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, integer_or_none, parse_object, required_integer
 from paimon_engine.storage import FileInfo
-from paimon_engine.table.branches_tags.tag_callbacks import NamedCallback, TagCallback, TagEvent, make_callbacks
+from paimon_engine.table.branches_tags.tag_callbacks import TAG_CALLBACKS, TagCallback, TagEvent
+from paimon_engine.table.state.callbacks import NamedCallback, make_callbacks
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import read_tag
@@ -36,7 +37,7 @@ _OLD_AFTER_MS: Final = DAY_MS
 
 @dataclass(frozen=True)
 class _Failure:
-    listener: NamedCallback
+    listener: NamedCallback[TagCallback]
     event: TagEvent
     is_there: bool
     error: Exception
@@ -53,7 +54,9 @@ class _Failure:
 class TagNotifier:
     """Notifies of the tags of a table's branch during one action; made by `notifying`."""
 
-    def __init__(self, table: TableHandle, listeners: Sequence[NamedCallback], *, keeps_notes: bool) -> None:
+    def __init__(
+        self, table: TableHandle, listeners: Sequence[NamedCallback[TagCallback]], *, keeps_notes: bool
+    ) -> None:
         self._table = table
         self._listeners = listeners
         is_heard = bool(listeners) or table.options.tag_create_success_file
@@ -185,7 +188,7 @@ def notifying(table: TableHandle, *, dry_run: bool = False, only_files: bool = F
     Raises: UnsupportedError if the table names a callback that no installed package provides, before the block begins;
     CallbackError after it if a callback failed.
     """
-    listeners = [] if dry_run or only_files else make_callbacks(table.options)
+    listeners = [] if dry_run or only_files else make_callbacks(TAG_CALLBACKS, table.options)
     news = TagNotifier(table, listeners, keeps_notes=not dry_run and not only_files)
     try:
         try:

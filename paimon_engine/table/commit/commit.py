@@ -35,6 +35,7 @@ import tenacity
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.commit.commit_callbacks import announcing
 from paimon_engine.table.commit.lineage import is_in_line
 from paimon_engine.table.commit.next_snapshot import NextSnapshot, PreparedSnapshot
 from paimon_engine.table.commit.own_commits import Recorder
@@ -75,7 +76,10 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     check_request(request)
     if table.entry is not None:
         _list_partitions(table.entry, table, request)
-    return _Commit(table, request).run()
+    with announcing(table, request) as news:
+        outcome = _Commit(table, request).run()
+        news.end(outcome)
+    return outcome
 
 
 def _list_partitions(entry: TableEntry, table: TableHandle, request: CommitRequest) -> None:

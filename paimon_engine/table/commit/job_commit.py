@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from paimon_engine.errors import ConflictError
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.commit.commit_callbacks import call_again, check_commit_callbacks
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.records import CommitKey
 from paimon_engine.table.commit.request import CommitRequest, Conflict
@@ -48,11 +49,15 @@ def look_up_commit(
     Call it before anything is planned: what is committed after the search is found by the commit itself. Without
     `search`, which a dry run does not need, nothing is read.
 
-    Raises: as `find_own_commit`.
+    Raises: as `find_own_commit`; UnsupportedError if the table names a commit callback that is not installed.
     """
+    if search:
+        check_commit_callbacks(table)
     if commit_user is None or not search:
         return JobCommit(kind, commit_user or table.env.new_id(), identifier)
     own = find_own_commit(table, commit_user, kind, identifier)
+    if own.snapshot is not None:
+        call_again(table, own.snapshot)
     return JobCommit(kind, commit_user, identifier, own.snapshot, own.checked_up_to, own.parts)
 
 

@@ -87,7 +87,7 @@ def list_files(table: TableHandle) -> tuple[list[FileInfo], bool]:
                 continue
             lists.append([info for info in _files_in(table, directory) if not _is_numbered(info, prefix)])
         named += [paths.schema_dir, paths.tag_dir, paths.tag_success("").rpartition("/")[0]]
-        named += paths.pending_notification_dirs
+        named += [*paths.pending_notification_dirs, paths.pending_commit_dir]
         named += [paths.consumer_dir, paths.commit_dir, paths.branch_root]
     for found in in_threads(table, _files_in, list(dict.fromkeys(named))):
         lists.append([info for info in found if _TEMPORARY.fullmatch(_name(info.path))])
