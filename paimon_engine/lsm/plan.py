@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
 from paimon_engine.lsm.append import pack_small_files, small_file_bytes
-from paimon_engine.lsm.delete_records import may_have_deletes
+from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
 from paimon_engine.lsm.sections import Section, sections
@@ -71,6 +71,8 @@ class CompactTask:
     keys: KeyRange | None = None
     changes_needed: tuple[bool, ...] | None = None
     """For each group of `rewrites` of a part, whether the changes of the group that it was cut from are needed."""
+    uncounted: tuple[DataFile, ...] = ()
+    """Files alone in a group of `rewrites` that could be upgraded, if their rows show that they have no deletes."""
 
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
@@ -95,6 +97,15 @@ class CompactTask:
         if self.changes is None or self.changes_needed is not None:
             return self.changes_needed is not None and self.changes_needed[group]
         return any(self.must_read(file) for section in self.rewrites[group] for run in section for file in run)
+
+    def upgrading(self, names: Collection[str]) -> CompactTask:
+        """The task that moves those of the `uncounted` files to their new level instead of rewriting them."""
+        moved = tuple(file for file in self.uncounted if file.name in names)
+        if not moved:
+            return self
+        alone = [_alone(file) for file in moved]
+        rewrites = tuple(group for group in self.rewrites if group not in alone)
+        return replace(self, rewrites=rewrites, upgrades=(*self.upgrades, *moved), uncounted=())
 
     @property
     def input_files(self) -> tuple[DataFile, ...]:
@@ -193,7 +204,7 @@ def plan_bucket(
     drop_deletes = pick.output_level != 0 and (pick.output_level >= highest or options.deletion_vectors_enabled)
     bottom = pick.output_level == level_max
     changes = _changes(pick, options, bottom=bottom)
-    rewrites, upgrades = _split(pick, order, options, changes, stale, bottom=bottom)
+    rewrites, upgrades, uncounted = _split(pick, order, options, changes, stale, bottom=bottom)
     if not rewrites and not upgrades:
         return NothingToDo("every picked file is at its level already")
     return CompactTask(
@@ -210,6 +221,7 @@ def plan_bucket(
         lookups=tuple(file for run in runs if run.level > pick.output_level for file in run.files)
         if changes in ("lookup", "first-row")
         else (),
+        uncounted=uncounted,
     )
 
 
@@ -230,16 +242,20 @@ def _split(
     stale: Collection[str],
     *,
     bottom: bool,
-) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...]]:
-    """Groups of sections to rewrite, and files that only change their level."""
+) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...], tuple[DataFile, ...]]:
+    """Groups of sections to rewrite, files that only change their level, and the files in groups that may do so, too.
+
+    The latter have no delete records by their manifest entries, which do not prove it.
+    """
     small_bytes = small_file_bytes(options)
     rewrites: list[tuple[Section, ...]] = []
     upgrades: list[DataFile] = []
+    uncounted: list[DataFile] = []
     candidates: list[Section] = []
 
     def upgrade(file: DataFile) -> None:
         if file.name in stale:
-            rewrites.append((((file,),),))
+            rewrites.append(_alone(file))
             return
         if file.level == pick.output_level:
             return
@@ -248,7 +264,9 @@ def _split(
         to_merge_free = bottom or (options.deletion_vectors_enabled and file.level == 0)
         drops = to_merge_free and may_have_deletes(file, options)
         if drops or merges_above:
-            rewrites.append((((file,),),))
+            rewrites.append(_alone(file))
+            if not merges_above and only_rows_can_tell(file, options):
+                uncounted.append(file)
         else:
             upgrades.append(file)
 
@@ -271,7 +289,12 @@ def _split(
                 flush()
                 upgrade(file)
     flush()
-    return tuple(rewrites), tuple(upgrades)
+    return tuple(rewrites), tuple(upgrades), tuple(uncounted)
+
+
+def _alone(file: DataFile) -> tuple[Section, ...]:
+    """The group of one file."""
+    return (((file,),),)
 
 
 def _stale_files(files: Sequence[DataFile], deleted_counts: Mapping[str, int], threshold: float) -> frozenset[str]:

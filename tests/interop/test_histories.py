@@ -70,6 +70,7 @@ def test_what_differed_once_does_so_no_more(oracle: JavaPaimon, path: Path) -> N
 
 
 TWO_RETRACTS = {"op": "write", "rows": [["-D", 1, 1, 1], ["-D", 1, 2, 2]], "by": "java"}
+UPDATE_BEFORE = {"op": "write", "rows": [["-U", 1, 1]], "by": "java"}
 ONE_MORE = {"op": "write", "rows": [["+I", 1, 2]], "by": "java"}
 FULL = {"op": "compact", "full": True, "by": "java"}
 FEWER_LEVELS = {"change": "set_option", "name": "num-sorted-run.compaction-trigger", "value": "2"}
@@ -120,6 +121,18 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
             [{"op": "write", "rows": [["+I", 1, 1, 1], ["-D", 1, 1, 1], ["+I", 1, 2, 2]], "by": "java"}],
         ),
         "NullPointerException|Already closed",
+    ),
+    "two -U of a key that is not there make a row of nulls, and one makes none": (
+        Program(
+            "retracts without a row",
+            [("k", "INT NOT NULL"), ("a", "INT")],
+            ["k"],
+            [],
+            {"bucket": "1", "merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+            [UPDATE_BEFORE, UPDATE_BEFORE],
+            looks_back=False,
+        ),
+        r"^step 1 .*0 of our 0 rows and 1 of their 1 rows differ\n  only theirs \[null,null\]",
     ),
     "a compaction of forced lookups that makes the changelog of full ones does not look, and loses rows; refused here": (
         Program(

@@ -12,11 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_engine import open_table
+from paimon_engine import Catalog, open_table
+from paimon_engine.env import EnvConfig
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.table.files.data_file import ScanOptions, bucket_location, read_data_file
+from paimon_engine.table.files.data_file import ScanOptions, bucket_location, read_data_file, read_row_kinds
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.pypaimon import PyPaimon
 from tests.table.conftest import MakeTable, Subject
 
@@ -169,8 +173,6 @@ def test_row_kinds_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def _table(tmp_path: Path) -> Any:
-    from paimon_engine import Catalog
-
     return Catalog(str(tmp_path)).create_table(
         "db.t", schema={"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options={"bucket": "1"}
     )
@@ -193,6 +195,44 @@ def test_a_large_file_with_deletes_that_pypaimon_does_not_count_is_merged(tmp_pa
     files = table.files()
     assert (files["level"].to_pylist(), files["record_count"].to_pylist()) == ([5], [2])
     assert pypaimon.read(table.path).column("k").to_pylist() == [1, 3]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_large_file_whose_rows_have_no_delete_moves_as_it_is(tmp_path: Path, file_format: str) -> None:
+    options = {"target-file-size": "1 b", "file.format": file_format, "deletion-vectors.modifiable": "true"}
+    table = _table_with_kinds(tmp_path, options)
+    table.write(pa.table({"k": [1, 2], "v": ["a", "b"], "kind": ["+I", "+U"]}))
+    [path] = table.files()["file_path"].to_pylist()
+
+    expected = table.compact(full=True, dry_run=True).buckets[0].rewritten_bytes
+    table.compact(full=True)
+
+    assert expected == 0
+    assert table.files().select(["file_path", "level"]).to_pylist() == [{"file_path": path, "level": 5}]
+    table.alter([{"change": "set_option", "key": "deletion-vectors.enabled", "value": "true"}])
+    assert table.to_arrow()["k"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["-U", "-D"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_row_kinds_are_read_from_files_of_each_format(tmp_path: Path, file_format: str, kind: str) -> None:
+    table = _table_with_kinds(tmp_path, {"file.format": file_format})
+    table.write(pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"], "kind": ["+I", kind, "+I"]}))
+    handle = load_table(table.path, EnvConfig(table.path))
+    [entry] = live_entries(handle, latest_snapshot(handle))
+
+    found = [kinds.to_pylist() for kinds in read_row_kinds(handle, bucket_location(handle, EMPTY_ROW, 0), entry.file)]
+
+    assert found == [[0, {"-U": 1, "-D": 3}[kind], 0]]
+
+
+def _table_with_kinds(tmp_path: Path, options: dict[str, str]) -> Any:
+    return Catalog(str(tmp_path)).create_table(
+        "db.t",
+        schema={"k": "BIGINT NOT NULL", "v": "STRING", "kind": "STRING"},
+        primary_keys=["k"],
+        options={"bucket": "1", "rowkind.field": "kind", **options},
+    )
 
 
 def _table_with_a_delete_that_is_not_counted(tmp_path: Path, pypaimon: PyPaimon, options: dict[str, str]) -> Any:

@@ -156,8 +156,9 @@ class CompactionProgress:
         return taken
 
     def split(self, tasks: Sequence[TaskParts]) -> None:
-        """Notes in how many parts buckets are compacted."""
+        """Notes how buckets are compacted, and in how many parts."""
         for task, parts in tasks:
+            self._of(task).task = task
             self._of(task).part_count = len(parts)
 
     def rewritten(self, outcome: RoundOutcome) -> frozenset[Bucket]:

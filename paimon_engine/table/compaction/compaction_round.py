@@ -21,6 +21,7 @@ from paimon_engine.table.commit.abort import delete_uncommitted, interruptible
 from paimon_engine.table.compaction.compaction_plan import CompactionPlan
 from paimon_engine.table.compaction.key_samples import key_samples
 from paimon_engine.table.compaction.rewrite import RewriteTask, join_parts, rewrite
+from paimon_engine.table.compaction.uncounted_deletes import without_needless_rewrites
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.snapshots import latest_snapshot
 
@@ -51,12 +52,13 @@ class RoundOutcome:
 
 
 def split_tasks(plan: CompactionPlan, tasks: Sequence[CompactTask], executor: Executor) -> list[TaskParts]:
-    """Each task with its parts, as large as the plan's goal says."""
+    """Each task with its parts, as large as the plan's goal says; first files are looked into that may not need one."""
     table, part_bytes = plan.table, plan.goal.task_bytes
     if part_bytes is None:
         # The ends of parts are read twice: useless where no parts run at the same time.
         usual_bytes = max(_PART_FILES * table.options.target_file_size_bytes, PART_BYTES_MIN)
         part_bytes = usual_bytes if executor.parallelism > 1 else sys.maxsize
+    tasks = without_needless_rewrites(table, tasks, executor)
     samples = key_samples(table, tasks, part_bytes, executor)
     return [(task, split_task(task, table.schema, part_bytes, samples)) for task in tasks]
 

@@ -164,8 +164,7 @@ def read_data_file(
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
-    if file.format not in READERS:
-        raise UnsupportedError(f"data file {file.name}: format {file.format!r} is not supported yet")
+    _check_format(file)
     file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
     partition = partition_values(table.schema, location.partition, columns)
     given = not_as_stored(table.schema, partition, file.format) if as_stored else partition
@@ -212,6 +211,11 @@ def read_data_file(
             if mask.ends_before(first_row + batch.num_rows):
                 return
     check.finish(is_complete=skipping is None and scan.row_groups is None)
+
+
+def _check_format(file: DataFile) -> None:
+    if file.format not in READERS:
+        raise UnsupportedError(f"data file {file.name}: format {file.format!r} is not supported yet")
 
 
 def _omitted_columns(
@@ -270,6 +274,23 @@ def read_stored_keys(
             if rows.num_columns and rows.schema.names != [column.name for column in columns]:
                 raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
             yield orc.fitted(rows, types) if file.format == "orc" else rows
+
+
+def read_row_kinds(table: TableHandle, location: BucketLocation, file: DataFile) -> Iterator[pa.Array]:
+    """The `_VALUE_KIND` of the rows of a keyed table's file, in order, batch by batch.
+
+    Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
+    """
+    _check_format(file)
+    source, directory = data_file_at(table, location.directory, file)
+    path = f"{directory}/{file.name}"
+    kind = _SYSTEM_FIELDS[1]
+    with open_needed(table, path, file.size_bytes, storage=source) as stream:
+        check_size(stream, path, file.size_bytes)
+        for rows in READERS[file.format](stream, pa.schema([kind]), path=path, limit=BATCH_LIMIT):
+            if VALUE_KIND not in rows.schema.names or rows[VALUE_KIND].null_count:
+                raise damaged(path, f"expected a column {VALUE_KIND} without nulls")
+            yield rows[VALUE_KIND]
 
 
 def _positioned(

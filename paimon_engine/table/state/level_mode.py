@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.lsm.delete_records import may_have_deletes
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS
 from paimon_engine.meta.schema import TableSchema
@@ -116,7 +115,8 @@ def _unlike_with_vectors(table: TableHandle, snapshot: Snapshot) -> str | None:
             return f"bucket {bucket} has files in level 0, which would not be seen"
         if len(levels) > 1:
             return f"bucket {bucket} has files in {len(levels)} levels, and these would not be merged"
-        if any(may_have_deletes(entry.file, table.options) for entry in entries):
+        # Uncounted ones would be dropped by readers in both modes: there is no other level for which they matter.
+        if any(entry.file.delete_row_count != 0 for entry in entries):
             return f"bucket {bucket} has delete records, which would not be merged"
     return None
 
