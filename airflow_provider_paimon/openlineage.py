@@ -123,6 +123,7 @@ class _Table:
         return OutputDataset(self.namespace, self.name, facets=facets, outputFacets=counted)
 
     def _facets(self) -> dict[str, Any]:
+        """The facets that describe the table itself; its path is a symlink where the dataset is named by a catalog."""
         from airflow.providers.common.compat.openlineage.facet import (
             DocumentationDatasetFacet,
             Identifier,

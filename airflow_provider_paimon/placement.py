@@ -128,6 +128,10 @@ def place(
 def _chosen(
     job: engine.Job, secrets: Mapping[str, str], wanted: Wanted, launcher: str, spark_conn_id: str | None
 ) -> Placement:
+    """The launcher that was requested, or with `auto` the one that suits the job, with the reason as a text.
+
+    Raises: InvalidArgumentError if a cluster has no connection, or an option has no effect there.
+    """
     if launcher == "auto":
         placement = _planned(job, secrets, wanted, spark_conn_id)
         if placement.where != "cluster":
@@ -144,6 +148,10 @@ def _chosen(
 
 
 def _planned(job: engine.Job, secrets: Mapping[str, str], wanted: Wanted, spark_conn_id: str | None) -> Placement:
+    """Where `auto` runs a job: on metadata here, on rows where the connection says, or by the bytes to be read.
+
+    Only the last case plans the job, which reads metadata; `cluster` means whichever kind the connection has.
+    """
     name, on_spark = engine.name_of(job.action), "cluster" if spark_conn_id else "subprocess"
     here, there = _named("in_process", None), _named(on_spark, spark_conn_id)
     if not engine.ACTIONS[name].on_tasks:

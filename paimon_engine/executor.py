@@ -439,10 +439,10 @@ class _Shelf:
         yield from self._held.get(group, ())
 
     def _spill(self) -> None:
+        """Moves all batches from memory to a file; `_files` gets its path and the numbers of each group's batches."""
         path = os.path.join(self._directory, f"{len(self._files)}.arrow")
         groups: dict[int, range] = {}
-        first = 0
-        schema = next(iter(self._held.values()))[0].schema
+        first, schema = 0, next(iter(self._held.values()))[0].schema
         with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for group, held in sorted(self._held.items()):
                 pieces = list(coalesce(held))

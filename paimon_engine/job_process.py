@@ -58,6 +58,10 @@ class Beating:
         self._beat = replace(self._beat, stage=progress.stage, done=progress.done, total=progress.total)
 
     def _run(self) -> None:
+        """Writes a heartbeat at once, one per period, and a last one at the end, from a thread of its own.
+
+        With each one it passes a request to stop on to the job. A starter writes no last one: the record may be gone.
+        """
         number, is_last = 0, False
         while not is_last:
             is_last = self._ended.wait(self._period_s if number else 0)

@@ -287,6 +287,7 @@ def field_to_json(field: DataField) -> dict[str, Any]:
 
 
 def _atomic_text(data_type: AtomicType) -> str:
+    """The type as Paimon's schemas spell it, without `NOT NULL`."""
     match data_type.root:
         case TypeRoot.DECIMAL:
             return f"DECIMAL({data_type.precision}, {data_type.scale})"

@@ -114,6 +114,10 @@ class PaimonHook(BaseHook):
 
     @cached_property
     def _connection_options(self) -> dict[str, str]:
+        """Options of the store that the connection gives, with secrets in clear: those of S3 also from its fields.
+
+        What the extra gives under `storage_options` wins.
+        """
         connection = self._connection
         if connection is None:
             return {}

@@ -107,6 +107,13 @@ class Subprocess:
         return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
     def _start(self, job: Path, record: engine.JobRecord, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Starts the process of a job whose output this process reads.
+
+        It is in a session of its own, so that all of it can be ended. It ends itself when its standard input is closed,
+        as it is when this process is killed.
+
+        Raises: AirflowException if the interpreter cannot be started.
+        """
         command, own = self._command(str(job), record)
         command.append("--guard")
         try:

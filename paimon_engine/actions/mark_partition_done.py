@@ -92,6 +92,11 @@ def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartit
 
 
 def _actions(table: TableHandle) -> tuple[str, ...]:
+    """The marks that the table's option names, in its order; the success file where it does not say.
+
+    Raises: UnsupportedError for marks that need Java or a server that is not there; InvalidArgumentError if the address
+    of a report is missing or wrong.
+    """
     raw = table.options.raw
     actions = split_list(raw.get(_OPTION, SUCCESS_FILE))
     for name in actions:
@@ -126,6 +131,10 @@ def _check_address(table: TableHandle, url: str) -> None:
 
 
 def _notify(table: TableHandle, name: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:
+    """Makes one kind of mark for all partitions, given by their values and, in the same order, by their paths.
+
+    `_DONE_PARTITION` adds a partition beside each one, whose last value has an ending that says so.
+    """
     if name == _MARK_EVENT:
         assert table.snapshot_service is not None
         table.snapshot_service.mark_done(table, [_texts(table, values) for values in partitions])

@@ -245,6 +245,10 @@ class _BranchDifference:
 
 
 def _difference(source: TableHandle, base: Snapshot | None, newest: Snapshot) -> _BranchDifference:
+    """What the branch has changed from `base`, where it began (None: from an empty table), to its newest snapshot.
+
+    Partitions count as rescaled if files of theirs were added, and their number of buckets was not always the same.
+    """
     before = {entry.identity: entry for entry in live_entries(source, base)}
     after = {entry.identity: entry for entry in live_entries(source, newest)}
     old = {(file.kind, file.name): file for file in live_index_files(source, base)}

@@ -252,6 +252,10 @@ def _check_none_between(table: TableHandle, target: Snapshot) -> None:
 def _candidates(
     table: TableHandle, target: Snapshot, snapshots: Sequence[Root], tags: Sequence[Root], changelogs: Sequence[Root]
 ) -> Candidates:
+    """Files that only the removed roots may need; what remaining ones need is subtracted by the caller.
+
+    `snapshots` are those above the target, oldest first; tags and changelogs are those of snapshots above it.
+    """
     candidates = Candidates(table)
     for position, root in enumerate(snapshots):
         if position == 0 and root.snapshot.id != target.id + 1:

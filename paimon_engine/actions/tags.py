@@ -154,6 +154,10 @@ def _check(spec: CreateTag) -> None:
 
 
 def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNotifier) -> TagResult:
+    """Creates the tag, or decides by `if_exists` what to do with one of that name.
+
+    Another process may create it after it was looked for: its tag is treated like one that was there before.
+    """
     existing = _existing(table, spec.tag)
     if existing is not None and spec.if_exists != "replace":
         return _accept(table, spec, existing)
@@ -179,6 +183,11 @@ def _existing(table: TableHandle, name: str) -> Tag | None:
 
 
 def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
+    """The result where a tag exists and stays as it is.
+
+    Raises: ConflictError for `if_exists` = `error`, or with `verify` if it is on another snapshot than requested;
+    CorruptTableError if metadata of its snapshot is missing.
+    """
     snapshot_id = existing.snapshot.id
     if spec.if_exists == "error":
         raise ConflictError(f"tag {spec.tag!r} of {table.paths.root} exists already, on snapshot {snapshot_id}")

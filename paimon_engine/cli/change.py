@@ -87,6 +87,7 @@ def rewrite_file_index(details: Mapping[str, Any], _: Any) -> None:
 
 
 def _cluster_line(details: Mapping[str, Any]) -> str:
+    """One line for people about a clustering; `details` are the result's `to_dict()`."""
     chosen = [report for report in details["partitions"] if report["skipped"] is None]
     ordered = f"by {', '.join(details['columns'])} ({details['order']})"
     left = (
@@ -129,6 +130,7 @@ def _print_buckets(buckets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _compact_line(details: Mapping[str, Any]) -> str:
+    """One line for people about a compaction; `details` are the result's `to_dict()`."""
     if details["status"] == "dry_run":
         planned = [bucket for bucket in details["buckets"] if bucket["skipped"] is None]
         rewritten = size(sum(bucket["rewritten_bytes"] for bucket in planned))

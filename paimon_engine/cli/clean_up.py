@@ -51,6 +51,7 @@ def _print_files(files: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _line(details: Mapping[str, Any]) -> str:
+    """One line for people about an orphan clean-up; `details` are the result's `to_dict()`."""
     files = f"{count(details['files_deleted'], 'file')}, {size(details['bytes_deleted'])}"
     checked = f"of {count(details['files_checked'], 'old file')}"
     match details["status"]:

@@ -48,6 +48,7 @@ def expire_changelogs(details: Mapping[str, Any], _: Any) -> None:
 
 
 def _print_expired(details: Mapping[str, Any]) -> None:
+    """Prints an expiry's result, given as its `to_dict()`; hints and warnings go to standard error."""
     print_deleted(details["deleted"])
     if kept := details["kept_by_tags"]:
         names = list(kept)

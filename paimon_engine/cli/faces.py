@@ -238,6 +238,11 @@ def _metavar(item: SpecField) -> str:
 
 
 def _run(made: Face, items: Mapping[str, SpecField], given: Mapping[str, Any]) -> None:
+    """Carries out the action of a command and prints its result.
+
+    `given` are typer's values. Those of spec fields have `_OWN` before their names, and are None where an option was
+    left out, so that the spec's default holds; the others are those of every command (table, catalog, Spark, output).
+    """
     from paimon_engine.action_table import action_type
     from paimon_engine.specs import decode
 

@@ -207,6 +207,10 @@ _TEXTS: Final = ("bytes", "string")
 
 
 def _node(schema: Any, path: str) -> _Node:
+    """The reader of values of an Avro type; `path` begins the names of the columns that it returns.
+
+    Raises: NotPlain for a type that manifests do not have, so that the reader of entries takes over.
+    """
     match schema:
         case "int" | "long" | {"type": "int" | "long"}:
             return _Integer((path,))

@@ -238,6 +238,10 @@ def _avro_type(field: pa.Field, name: str) -> Any:
 
 
 def _bare_avro_type(field: pa.Field, name: str) -> Any:
+    """The Avro type of values that are not null, as Java writes it; `name` is the name of a record, unique in a schema.
+
+    A map whose keys are no texts is an array of records, since keys of Avro's maps are texts.
+    """
     kind = field.type
     if pa.types.is_list(kind):
         return {"type": "array", "items": _avro_type(kind.value_field, name)}

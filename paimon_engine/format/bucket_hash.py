@@ -305,6 +305,11 @@ def _minimal_lengths(low: Array, high: Array) -> Array:
 
 
 def _string_column(column: pa.Array, null: Array | None, offset: Word) -> _HashedColumn:
+    """What texts or bytes add to the words of binary rows.
+
+    Up to `INLINE_BYTES_MAX` bytes are in the column's slot; longer ones are behind the fixed part, at `offset` bytes
+    from the begin of the row, and the slot has their length and offset.
+    """
     data, starts, lengths = _string_buffers(column, null)
     length = int(lengths[0]) if len(lengths) else 0
     if length > INLINE_BYTES_MAX and len(lengths) >= SCALAR_ROWS_MAX and (lengths == length).all():

@@ -85,6 +85,10 @@ def _bitmap_32(data: memoryview) -> dict[int, _Part]:
 
 
 def _bitmaps_64(data: memoryview) -> dict[int, _Part]:
+    """The bitmaps of a vector with 64-bit positions, by the upper 32 bits of these.
+
+    Raises: ValueError if keys do not ascend, or if bytes follow; struct.error, IndexError if some are missing.
+    """
     (count,) = struct.unpack_from("<q", data)
     if count < 0:
         raise ValueError(f"it claims {count} bitmaps")

@@ -189,6 +189,10 @@ def has_char(data_type: DataType) -> bool:
 
 
 def _fitted(array: pa.Array, data_type: DataType) -> pa.Array:
+    """Values with their limited texts, at any depth, cut to their length; spaces behind a CHAR are left out.
+
+    Offsets and nulls of lists, maps and rows stay what they are.
+    """
     if isinstance(data_type, AtomicType):
         return _fitted_texts(array, data_type) if _has_limited_text(data_type) else array
     whole = copied(array)

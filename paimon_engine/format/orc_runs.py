@@ -87,6 +87,11 @@ def _direct(data: bytes, offset: int, *, has_sign: bool) -> tuple[Numbers, int]:
 
 
 def _patched(data: bytes, offset: int) -> tuple[Numbers, int]:
+    """The numbers of a run in ORC's encoding PATCHED_BASE, and the offset behind it.
+
+    Each number is the base plus a small one of `width` bits; the few that need more have their upper bits in a list
+    behind, each with the distance to the one before.
+    """
     code, count = _head(data, offset)
     width = _WIDTHS[code]
     base_bytes, patch_width = (data[offset + 2] >> 5) + 1, _WIDTHS[data[offset + 2] & 0x1F]

@@ -232,6 +232,10 @@ def _read_32(data: bytes) -> dict[int, _Container]:
 
 
 def _write_32(containers: dict[int, _Container]) -> bytes:
+    """A bitmap of 32-bit numbers in Roaring's portable form, as Java's library writes it: containers by upper 16 bits.
+
+    Offsets of containers are left out where some are runs and there are fewer than `_OFFSETS_FROM`.
+    """
     has_runs = any(container.form is _Form.RUNS for container in containers.values())
     count = len(containers)
     if has_runs:

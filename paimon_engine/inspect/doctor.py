@@ -79,6 +79,7 @@ def _spark_parts() -> dict[str, str]:
 
 
 def _java() -> Finding:
+    """Whether the `java` of the search path starts, and is of a version that Spark can use."""
     remedy = f"install a Java runtime of version {_JAVA_MIN} or newer; only work on Spark needs it"
     program = shutil.which("java")
     if program is None:

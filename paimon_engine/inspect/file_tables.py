@@ -329,6 +329,7 @@ def _index_records(table: TableHandle, snapshot: Snapshot | None) -> list[dict[s
 
 
 def _index_row(table: TableHandle, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `$table_indexes` from a record of the index manifest; only a global index has row range and column."""
     of_rows = record.get("_GLOBAL_INDEX") or {}
     field_id: int | None = of_rows.get("_INDEX_FIELD_ID")
     names = [field.name for field in table.schema.row_type if field.id == field_id]

@@ -97,6 +97,11 @@ def _threshold_bytes(options: TableOptions, key: str) -> int | None:
 
 
 def _pick_universal(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> Pick | NothingToDo:
+    """The runs, newest first, that a universal compaction merges.
+
+    1. All, if the newer ones are large compared with the oldest; 2. the newest ones that are of similar size; 3. at
+    least as many of the newest as there are above the trigger.
+    """
     trigger = options.num_sorted_run_compaction_trigger
     if len(runs) < trigger:
         return NothingToDo(f"sorted runs: {len(runs)}, compaction begins at {trigger}")

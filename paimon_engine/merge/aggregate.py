@@ -132,6 +132,10 @@ def _nested_key(field: DataField, options: TableOptions) -> NestedKey:
 
 
 def _nested_update(field: DataField, options: TableOptions) -> _Fold:
+    """The function `nested_update` of a column, with a simpler form where no option beyond the key is used.
+
+    Raises: InvalidArgumentError for options that need a key, or name a field that is missing or cannot be compared.
+    """
     key, limit = _nested_key(field, options), options.count_limit(field.name)
     sequence, nulls = options.nested_sequence_fields(field.name), options.nested_key_null_strategy(field.name)
     rows = _rows_of(field, sequence, "nested-sequence-field")
@@ -161,6 +165,10 @@ def _nested_partial_update(field: DataField, options: TableOptions) -> _Fold:
 
 
 def _merge_map_with_keytime(field: DataField, options: TableOptions) -> _Fold:
+    """The function `merge_map_with_keytime` of a column; times are in the field that the option names, or the last one.
+
+    Raises: InvalidArgumentError if the map's rows have no such field, or one that is not a text.
+    """
     named = options.merge_map_time_field(field.name)
     rows = _rows_of(field, () if named is None else (named,), "ts-field")
     if len(rows.fields) < 2:

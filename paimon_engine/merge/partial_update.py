@@ -136,6 +136,7 @@ class PartialUpdate:
         return merged, kinds
 
     def _ungrouped(self, versions: Versions, names: list[str]) -> dict[str, Merged]:
+        """Rule 1 for the columns that are in no group: positions of values per key, or aggregated values."""
         grouped = {name for group in self._groups for name in (*group.by, *group.members)}
         adds = versions.only(~versions.retracts)
         newest_add = np.where(adds.ends > adds.starts, adds.ends - 1, -1)

@@ -121,6 +121,10 @@ def _does_not_apply(
 
 
 def _overlap(entries: Sequence[ManifestEntry], key_type: RowType) -> str | None:
+    """Which two files of one level above 0 have keys in common, as a text; None if the levels are sorted runs.
+
+    Only neighbours by their smallest key are compared: if any overlap, some neighbours do.
+    """
     types = [field.type for field in key_type]
     levels: Mapping[int, list[ManifestEntry]] = {
         level: [entry for entry in entries if entry.file.level == level]

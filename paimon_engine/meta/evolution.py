@@ -160,6 +160,7 @@ def conform_values(values: pa.Array, stored: DataType, wanted: DataType) -> pa.A
 
 
 def _conform_struct(values: pa.StructArray, stored: RowType, wanted: RowType, arrow_type: pa.DataType) -> pa.Array:
+    """Nested rows with the fields of another schema: found again by id, null where they are new."""
     # Ids may be missing in schemas that other engines wrote; then names have to do.
     has_ids = all(field.id >= 0 for field in (*stored, *wanted))
     parts = {

@@ -320,6 +320,10 @@ def _holds_map(data_type: DataType) -> bool:
 
 
 def _check_special_columns(schema: TableSchema) -> None:
+    """Checks the columns to which options give a role (row kind, record time), and that partitions can expire.
+
+    Raises: InvalidArgumentError for a column that is missing or of a wrong type, or without partition keys.
+    """
     options = schema.table_options
     if options.rowkind_field is not None:
         kind = _named_column(schema, "rowkind.field", options.rowkind_field).type
@@ -348,6 +352,11 @@ def _check_levels(options: TableOptions) -> None:
 
 
 def _check_changelog(schema: TableSchema) -> None:
+    """Checks that the table can have the changelog of its options.
+
+    Raises: InvalidArgumentError without a primary key, if changes would be read twice, or if it is made by full
+    compactions and the table has deletion vectors.
+    """
     options = schema.table_options
     producer = options.changelog_producer
     if producer != "none" and not schema.primary_keys:
@@ -367,6 +376,10 @@ def _check_changelog(schema: TableSchema) -> None:
 
 
 def _check_retention(options: TableOptions) -> None:
+    """Raises InvalidArgumentError if more snapshots, or changelogs, must be kept than may be.
+
+    Limits of changelogs that are not given are those of snapshots.
+    """
     least = options.snapshot_num_retained_min
     most = options.snapshot_num_retained_max
     limits = [("snapshot", least, most)]
@@ -417,6 +430,7 @@ def _check_scan_options(options: Mapping[str, str]) -> None:
 
 
 def _check_avro(data_type: DataType, name: str) -> None:
+    """Raises UnsupportedError if the column `name`, or a part of it, has more digits of the second than Avro has."""
     match data_type:
         case ArrayType(element) | MultisetType(element):
             _check_avro(element, name)

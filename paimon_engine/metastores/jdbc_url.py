@@ -78,6 +78,10 @@ def _single(query: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
 
 
 def _with_properties(url: URL, backend: str, properties: Mapping[str, str]) -> URL:
+    """The URL with Java's connection properties in the form of SQLAlchemy and the database's Python driver.
+
+    Raises: UnsupportedError for a property that has no counterpart there: leaving it out could weaken the connection.
+    """
     left = dict(properties)
     users = [left.pop(name) for name in _USER_NAMES if name in left]
     password = left.pop("password", None)

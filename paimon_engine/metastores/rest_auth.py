@@ -192,6 +192,12 @@ def auth_of(options: Mapping[str, str]) -> Auth:
 
 
 def _dlf(options: Mapping[str, str]) -> DlfAuth | DlfOpenApiAuth:
+    """Authentication by Alibaba's DLF: by its own signature, or by that of its OpenAPI, as URIs of DlfNext need.
+
+    Without `dlf.region` the region is taken from the URI.
+
+    Raises: UnsupportedError for another algorithm; InvalidArgumentError without a region.
+    """
     uri = options.get("uri", "")
     algorithm = options.get("dlf.signing-algorithm", "openapi" if "dlfnext" in uri.lower() else "default")
     if algorithm not in _DLF_ALGORITHMS:

@@ -136,6 +136,10 @@ class Column(Condition):
         return text
 
     def _value(self, value: object) -> Any:
+        """The literal of a comparison, as a plain Python value or a datetime64 where nanoseconds need one.
+
+        Raises: InvalidArgumentError for None, which equals nothing, for columns, and for types that have no literal.
+        """
         if value is None:
             raise InvalidArgumentError(f"nothing equals None; write col({self.name!r}).is_null() or .is_not_null()")
         if isinstance(value, pa.Scalar):

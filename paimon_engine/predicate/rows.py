@@ -41,6 +41,7 @@ def to_arrow_expression(predicate: Predicate, schema: pa.Schema) -> pc.Expressio
 
 
 def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    """The Arrow filter of a predicate whose literals are bound to the types of `schema`. Nulls behave as in SQL."""
     match predicate:
         case Compare(operator, column, value):
             return _compare(operator, _field(schema, column), value)

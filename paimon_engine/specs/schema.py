@@ -42,6 +42,7 @@ def _field(item: SpecField) -> dict[str, Any]:
 
 
 def _hint(hint: Any) -> dict[str, Any]:
+    """The JSON schema of a type hint of a spec's field; texts are allowed wherever the decoder reads them."""
     match typing.get_origin(hint):
         case typing.Annotated:
             inner, *marks = typing.get_args(hint)

@@ -154,6 +154,10 @@ class BitmapIndex:
         self._body = cursor.offset
 
     def _block_entries(self, value_count: int) -> dict[Value, int]:
+        """The offset of each value's bitmap in version 2, which has its values in blocks, after a list of the blocks.
+
+        Raises: CorruptTableError if blocks are not where the list says.
+        """
         cursor = self._cursor
         blocks = sorted(self._entries(cursor.count(), has_length=False).values())
         size = cursor.int32()

@@ -225,6 +225,10 @@ class RangeBitmapIndex:
 
 
 def _read_slices(cursor: Cursor, row_count: int) -> Slices:
+    """A bitmap for each bit of the values' codes, and one of the rows that have a value.
+
+    Raises: CorruptTableError if a part is not where the head says, or has more rows than the file.
+    """
     head_end = cursor.int32() + cursor.offset
     cursor.version(VERSION)
     count, present_bytes, offsets_bytes = cursor.int8(), cursor.int32(), cursor.int32()

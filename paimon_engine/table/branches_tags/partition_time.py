@@ -84,6 +84,10 @@ def local_moment(epoch_ms: int) -> datetime:
 
 
 def _parsed(text: str, formatter: str | None) -> datetime | None:
+    """The wall clock that a text means, as if it were UTC; None if it does not match, or means no day of the calendar.
+
+    Without a formatter, numbers that are too large are carried: month 13 is January of the next year.
+    """
     match = (_DEFAULT if formatter is None else _expression(formatter)).fullmatch(text)
     if match is None:
         return None

@@ -125,6 +125,12 @@ def _lacks_files(table: TableHandle, snapshot: Snapshot) -> bool:
 
 
 def _look_again(table: TableHandle, tag: Tag, *, undo: Callable[[], None]) -> None:
+    """Checks after a tag was stored that nothing has deleted its snapshot meanwhile; if so, `undo` takes the tag back.
+
+    An expiry that lists tags from now on sees this one; one that listed them before has hidden the snapshot by now.
+
+    Raises: ConflictError if the snapshot is gone; CorruptTableError if it is there and lacks metadata.
+    """
     held = _is_held_elsewhere(table, tag)
     missing = missing_metadata(table, tag.snapshot) if held else None
     if not held or missing is not None:

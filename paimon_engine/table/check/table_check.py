@@ -358,6 +358,7 @@ class _Check:
             yield Problem(root.label, f"says {snapshot.delta_record_count} records more, its delta has {delta}")
 
     def _buckets(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        """Problems of the live files of one root with each other: overlapping keys, and several numbers of buckets."""
         schema = self._table.schema
         key_type = schema.key_type if schema.primary_keys else None
         # Each live file alone fits into an empty bucket: any conflict is one between live files.

@@ -143,6 +143,10 @@ class OwnFiles:
         )
 
     def _may_be_fenced(self, latest: Snapshot | None) -> bool:
+        """Whether a clean-up may have committed a fence since the last check; true where snapshots cannot be read.
+
+        `latest` is the newest snapshot now; those between it and the last check are read, if they are not too many.
+        """
         seen = self._seen_up_to
         if seen is None:
             return True

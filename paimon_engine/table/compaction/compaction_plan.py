@@ -97,6 +97,7 @@ def _plan_at(
 
 
 def _plan_bucket(plan: CompactionPlan, bucket: Bucket, total_buckets: int) -> CompactTask | NothingToDo:
+    """The task of one bucket, within the goal's memory per task, or why there is none."""
     table, goal = plan.table, plan.goal
     deleted = _deleted_counts(table, bucket, plan.vectors.get(bucket, ()))
     with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):

@@ -69,6 +69,10 @@ def _read_run(path: str) -> Iterator[pa.RecordBatch]:
 
 
 def _merged(runs: Sequence[Iterator[pa.RecordBatch]], column: str) -> Iterator[pa.RecordBatch]:
+    """Sorted rows of sorted runs, in batches, with one batch of each run in memory.
+
+    Rows up to the smallest last value of the current batches can be given out: all batches to come are above it.
+    """
     heads = [(head, run) for run in runs if (head := next(run, None)) is not None]
     waiting: list[pa.RecordBatch] = []
     while heads:

@@ -93,6 +93,7 @@ def find_missing_versions(line: BranchObservation) -> Iterator[MissingVersions]:
 
 
 def _without_snapshots(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
+    """Signs of versions where no snapshot is listed: a hint, tags or changelogs, or a branch without a schema."""
     if line.earliest_hint is not None and line.latest_hint is None:
         yield MissingVersions(
             line.branch, f"hint EARLIEST{of} names snapshot {line.earliest_hint}, but none is listed; {WAIT}"

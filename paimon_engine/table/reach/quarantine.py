@@ -105,6 +105,7 @@ def extend_quarantine(table: TableHandle, quarantine: Quarantine, sizes: Mapping
 
 
 def _store(table: TableHandle, quarantine: Quarantine) -> None:
+    """Writes the list of a quarantine, which is read as JSON by every later version of the engine."""
     value = {
         "action": quarantine.what,
         "timeMillis": quarantine.time_ms,

@@ -371,6 +371,10 @@ def changelog_files(table: TableHandle, root: Root, *, left_behind: bool = False
 
 
 def _remaining_index(table: TableHandle, snapshot: Snapshot) -> dict[str, int | None]:
+    """Statistics and index files of a snapshot whose deletion was interrupted, without their sizes.
+
+    Of an index manifest that is deleted already the files are not known.
+    """
     paths = table.paths
     found: list[str] = [] if snapshot.statistics is None else [paths.statistics(snapshot.statistics)]
     if snapshot.index_manifest is not None:

@@ -312,6 +312,10 @@ def _integer_option(key: str, text: str) -> int:
 
 
 def _travel(handle: TableHandle, way: str, value: str | _Bounds) -> Snapshot | None:
+    """The snapshot that one of the options names; None if the table has none yet.
+
+    Raises: InvalidArgumentError for a text that is not of the option's kind; NotFoundError.
+    """
     text = str(value)
     match way:
         case "scan.snapshot-id":

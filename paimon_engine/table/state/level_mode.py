@@ -105,6 +105,7 @@ def _unlike_without_vectors(table: TableHandle, snapshot: Snapshot) -> str | Non
 
 
 def _unlike_with_vectors(table: TableHandle, snapshot: Snapshot) -> str | None:
+    """Why readers of deletion vectors would see other rows; None if each bucket is one level without deletes."""
     if not table.schema.primary_keys:
         return None
     for (_, bucket), entries in by_bucket(live_entries(table, snapshot)).items():

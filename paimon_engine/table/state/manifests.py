@@ -204,7 +204,7 @@ def live_of(
     if snapshot is None:
         return []
     if partitions is not None:
-        manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+        manifests = [manifest for manifest in manifests if may_hold_partitions(table, manifest, partitions)]
     if where is not None:
         manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
     with naming(lists_of(table, snapshot)):
@@ -218,9 +218,8 @@ def live_of(
 
 
 def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
-    def read(manifest: ManifestFile) -> list[ManifestEntry]:
-        return read_manifest(table, manifest.name, manifest)
-
+    """The live files, in columns where that is faster. Raises: CorruptTableError naming manifests that do not agree."""
+    read = partial(_entries_of, table)
     if worth_columns(table, manifests):
         found = live_in_columns(manifests, _all_bytes(table, manifests), read, choice)
         if found is not None:
@@ -234,6 +233,10 @@ def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choi
     return FoundFiles(of_buckets(live, choice), sum(entry.file.row_count for entry in live))
 
 
+def _entries_of(table: TableHandle, manifest: ManifestFile) -> list[ManifestEntry]:
+    return read_manifest(table, manifest.name, manifest)
+
+
 def _all_bytes(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterator[bytes]:
     for begin in range(0, len(manifests), REQUESTS_AT_ONCE):
         some = manifests[begin : begin + REQUESTS_AT_ONCE]
@@ -242,7 +245,7 @@ def _all_bytes(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterato
 
 
 def _mentions(table: TableHandle, manifest: ManifestFile, file_name: str) -> bool:
-    return any(entry.file.name == file_name for entry in read_manifest(table, manifest.name, manifest))
+    return any(entry.file.name == file_name for entry in _entries_of(table, manifest))
 
 
 def _names(manifests: Sequence[ManifestFile]) -> str:
@@ -275,12 +278,12 @@ def entries_of(
     Raises: NotFoundError, CorruptTableError.
     """
     if partitions is not None:
-        manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+        manifests = [manifest for manifest in manifests if may_hold_partitions(table, manifest, partitions)]
     return _entries(table, manifests, partitions)
 
 
-def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
-    """Whether the manifest's partition statistics leave room for one of the partitions."""
+def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+    """Whether the manifest can have entries of one of the partitions, by its partition statistics."""
     types = [field.type for field in table.schema.partition_type]
     if not types or manifest.partition_stats == EMPTY_STATS:
         return True
@@ -290,11 +293,6 @@ def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection
             all(_in_range(value, known) for value, known in zip(decode_row(types, partition), ranges, strict=True))
             for partition in partitions
         )
-
-
-def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
-    """Whether the manifest can have entries of one of the partitions."""
-    return _may_hold(table, manifest, partitions)
 
 
 def _in_range(value: Any, known: ColumnStats) -> bool:

@@ -171,6 +171,12 @@ def _newest_id(table: TableHandle, hint: int | None) -> int | None:
 
 
 def _listed_newest_id(table: TableHandle, hint: int | None) -> int | None:
+    """The newest snapshot id of the listing and of the hint, None if there are no snapshots.
+
+    A listing may be old, so what the hint names, and what follows, is looked up by name.
+
+    Raises: CorruptTableError if the hint's snapshot is not there, or if there are signs that there were snapshots.
+    """
     storage, paths = table.env.storage, table.paths
     newest = max(snapshot_ids(table), default=0)
     if hint and newest <= hint:
