@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.canonical import Row
-from tests.support.java_jars import classpath, require_compiler
+from tests.support.java_jars import classpath, compiled, require_compiler
 
 VERSION = "1.4.2"
-PROGRAM = Path(__file__).parent / "java" / "NewestPaimon.java"
+FOLDER = Path(__file__).parent / "java"
+SOURCES = (FOLDER / "NewestPaimon.java", FOLDER / "PaimonValues.java")
 
 
 class NewestPaimonError(RuntimeError):
@@ -25,12 +26,12 @@ class NewestPaimonError(RuntimeError):
 class NewestPaimon:
     """Java Paimon of the newest release, reading and writing tables in local directories."""
 
-    def __init__(self, classpath: str, log: Path) -> None:
+    def __init__(self, classes: str, log: Path) -> None:
         """Java's standard error is written to `log`."""
         self._log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                ["java", "-Xmx1g", "-Duser.timezone=UTC", "-cp", classpath, str(PROGRAM)],
+                ["java", "-Xmx1g", "-Duser.timezone=UTC", "-cp", classes, "NewestPaimon"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -120,6 +121,7 @@ class NewestPaimon:
 def start_newest(log: Path) -> Iterator[NewestPaimon]:
     """The library, ready for requests; skips where a JDK, Maven or the jars are missing."""
     require_compiler()
-    paimon = NewestPaimon(classpath(f"org.apache.paimon:paimon-bundle:{VERSION}"), log)
+    jars = classpath(f"org.apache.paimon:paimon-bundle:{VERSION}")
+    paimon = NewestPaimon(f"{compiled(SOURCES, jars)}:{jars}", log)
     yield paimon
     paimon.close()

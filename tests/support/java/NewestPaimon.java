@@ -15,27 +15,18 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.time.Duration;
-import java.time.LocalDate;
-import java.time.LocalTime;
-import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.paimon.data.BinaryRow;
-import org.apache.paimon.data.Decimal;
-import org.apache.paimon.data.InternalArray;
-import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
-import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.FileStatus;
 import org.apache.paimon.fs.Path;
@@ -60,20 +51,13 @@ import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.DynamicBucketRowKeyExtractor;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.system.SystemTableLoader;
-import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataField;
-import org.apache.paimon.types.DataType;
-import org.apache.paimon.types.DataTypes;
-import org.apache.paimon.types.MapType;
-import org.apache.paimon.types.MultisetType;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.TypeUtils;
 
 public class NewestPaimon {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final DateTimeFormatter POINT = DateTimeFormatter.ofPattern("uuuu-MM-dd'T'HH:mm:ss.SSSSSSSSS");
-    private static final DateTimeFormatter CLOCK = DateTimeFormatter.ofPattern("HH:mm:ss.SSS");
 
     private final LocalFileIO io = LocalFileIO.create();
     private final IOManager disk;
@@ -95,7 +79,7 @@ public class NewestPaimon {
                 error.printStackTrace();
                 answer.put("error", error.toString());
             }
-            out.println(JSON.writeValueAsString(answer));
+            out.println(PaimonValues.json(answer));
         }
         paimon.disk.close();
         System.exit(0);
@@ -185,19 +169,7 @@ public class NewestPaimon {
 
     private FileStoreTable open(JsonNode command, String name) {
         FileStoreTable table = FileStoreTableFactory.create(io, new Path(command.get(name).asText()));
-        return table.copy(options(command));
-    }
-
-    private static Map<String, String> options(JsonNode command) {
-        Map<String, String> options = new HashMap<>();
-        command.path("options").fields().forEachRemaining(one -> options.put(one.getKey(), one.getValue().asText()));
-        return options;
-    }
-
-    private static List<String> texts(JsonNode list) {
-        List<String> texts = new ArrayList<>();
-        list.forEach(one -> texts.add(one.asText()));
-        return texts;
+        return table.copy(PaimonValues.texts(command.get("options")));
     }
 
     // ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -234,90 +206,10 @@ public class NewestPaimon {
                 new RecordReaderIterator<>(
                         builder.newRead().executeFilter().withIOManager(disk).createReader(builder.newScan().plan()))) {
             while (found.hasNext()) {
-                rows.add(plain(found.next(), type));
+                rows.add(PaimonValues.plain(found.next(), type));
             }
         }
         return rows;
-    }
-
-    private static List<Object> plain(InternalRow row, RowType type) {
-        List<Object> values = new ArrayList<>();
-        for (int i = 0; i < type.getFieldCount(); i++) {
-            DataType kind = type.getTypeAt(i);
-            values.add(plain(InternalRow.createFieldGetter(kind, i).getFieldOrNull(row), kind));
-        }
-        return values;
-    }
-
-    private static List<Object> plain(InternalArray array, DataType kind) {
-        InternalArray.ElementGetter getter = InternalArray.createElementGetter(kind);
-        List<Object> values = new ArrayList<>();
-        for (int i = 0; i < array.size(); i++) {
-            values.add(plain(getter.getElementOrNull(array, i), kind));
-        }
-        return values;
-    }
-
-    private static List<Object> pairs(InternalMap map, DataType keyKind, DataType valueKind) throws Exception {
-        List<Object> keys = plain(map.keyArray(), keyKind);
-        List<Object> values = plain(map.valueArray(), valueKind);
-        Map<String, Object> sorted = new TreeMap<>();
-        for (int i = 0; i < keys.size(); i++) {
-            List<Object> pair = new ArrayList<>();
-            pair.add(keys.get(i));
-            pair.add(values.get(i));
-            sorted.put(JSON.writeValueAsString(keys.get(i)), pair);
-        }
-        return new ArrayList<>(sorted.values());
-    }
-
-    private static Object plain(Object value, DataType kind) {
-        if (value == null) {
-            return null;
-        }
-        switch (kind.getTypeRoot()) {
-            case CHAR:
-            case VARCHAR:
-                return value.toString();
-            case BINARY:
-            case VARBINARY:
-                StringBuilder hex = new StringBuilder("0x");
-                for (byte one : (byte[]) value) {
-                    hex.append(String.format("%02x", one));
-                }
-                return hex.toString();
-            case DECIMAL:
-                return ((Decimal) value).toBigDecimal().toPlainString();
-            case FLOAT:
-            case DOUBLE:
-                double number = ((Number) value).doubleValue();
-                return Double.isFinite(number) ? new BigDecimal(value.toString()) : value.toString();
-            case DATE:
-                return LocalDate.ofEpochDay((int) value).toString();
-            case TIME_WITHOUT_TIME_ZONE:
-                return CLOCK.format(LocalTime.ofNanoOfDay((int) value * 1_000_000L));
-            case TIMESTAMP_WITHOUT_TIME_ZONE:
-                return POINT.format(((Timestamp) value).toLocalDateTime());
-            case TIMESTAMP_WITH_LOCAL_TIME_ZONE:
-                return POINT.format(((Timestamp) value).toLocalDateTime()) + "Z";
-            case ARRAY:
-                return plain((InternalArray) value, ((ArrayType) kind).getElementType());
-            case ROW:
-                return plain((InternalRow) value, (RowType) kind);
-            case MAP:
-            case MULTISET:
-                MapType map =
-                        kind instanceof MapType
-                                ? (MapType) kind
-                                : new MapType(((MultisetType) kind).getElementType(), DataTypes.INT());
-                try {
-                    return pairs((InternalMap) value, map.getKeyType(), map.getValueType());
-                } catch (Exception error) {
-                    throw new IllegalStateException(error);
-                }
-            default:
-                return value;
-        }
     }
 
     // ── writing ──────────────────────────────────────────────────────────────────────────────────
@@ -328,9 +220,9 @@ public class NewestPaimon {
         for (DataField field : FileStoreTableFactory.create(io, like).rowType().getFields()) {
             schema.column(field.name(), field.type());
         }
-        schema.primaryKey(texts(command.get("primary_keys")));
-        schema.partitionKeys(texts(command.get("partition_keys")));
-        schema.options(options(command));
+        schema.primaryKey(PaimonValues.list(command.get("primary_keys")));
+        schema.partitionKeys(PaimonValues.list(command.get("partition_keys")));
+        schema.options(PaimonValues.texts(command.get("options")));
         new SchemaManager(io, new Path(command.get("table").asText())).createTable(schema.build());
     }
 

@@ -26,7 +26,6 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import org.apache.paimon.AppendOnlyFileStore;
-import org.apache.paimon.CoreOptions;
 import org.apache.paimon.KeyValueFileStore;
 import org.apache.paimon.Snapshot;
 import org.apache.paimon.append.AppendCompactCoordinator;
@@ -103,14 +102,6 @@ public class Paimon2 {
         return IOManager.create(folder);
     }
 
-    static String json(Object value) {
-        try {
-            return JSON.writeValueAsString(value);
-        } catch (Exception error) {
-            throw new IllegalStateException(error);
-        }
-    }
-
     public static void main(String[] args) throws Exception {
         PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
         System.setOut(System.err);
@@ -125,7 +116,7 @@ public class Paimon2 {
                 answer.clear();
                 answer.put("error", message(error));
             }
-            out.println(json(answer));
+            out.println(PaimonValues.json(answer));
         }
         System.exit(0);
     }

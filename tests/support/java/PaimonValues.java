@@ -1,4 +1,4 @@
-// Types and values of Java Paimon 2 as JSON, in the form of `tests/support/canonical.py`.
+// Types and values of Java Paimon 1.4 and 2 as JSON, in the form of `tests/support/canonical.py`.
 // A VARIANT is its JSON text, a BLOB its bytes like those of BYTES, a VECTOR a list.
 
 import java.math.BigDecimal;
@@ -27,6 +27,7 @@ import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.data.variant.GenericVariant;
 import org.apache.paimon.data.variant.Variant;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataType;
@@ -43,6 +44,7 @@ import org.apache.paimon.utils.RoaringBitmap64;
 import org.apache.paimon.utils.ThetaSketch;
 
 final class PaimonValues {
+    private static final ObjectMapper JSON = new ObjectMapper();
     private static final DateTimeFormatter POINT = DateTimeFormatter.ofPattern("uuuu-MM-dd'T'HH:mm:ss.SSSSSSSSS");
     private static final DateTimeFormatter CLOCK = DateTimeFormatter.ofPattern("HH:mm:ss.SSS");
 
@@ -249,6 +251,14 @@ final class PaimonValues {
 
     // ── to JSON ──────────────────────────────────────────────────────────────────────────────────
 
+    static String json(Object value) {
+        try {
+            return JSON.writeValueAsString(value);
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
     static List<Object> plain(InternalRow row, RowType type) {
         List<Object> values = new ArrayList<>();
         for (int i = 0; i < type.getFieldCount(); i++) {
@@ -275,7 +285,7 @@ final class PaimonValues {
             List<Object> pair = new ArrayList<>();
             pair.add(keys.get(i));
             pair.add(values.get(i));
-            sorted.put(Paimon2.json(keys.get(i)), pair);
+            sorted.put(json(keys.get(i)), pair);
         }
         return new ArrayList<>(sorted.values());
     }
