@@ -19,15 +19,15 @@ def is_result(value: Any) -> bool:
 
 def summary_line(result: Mapping[str, Any]) -> str:
     """`compact shop.orders: committed, snapshot 12; files 14 → 2, bytes 1.2 MiB → 0.9 MiB`."""
-    said = [str(result["status"])]
+    parts = [str(result["status"])]
     if result.get("snapshot_id") is not None:
-        said.append(f"snapshot {result['snapshot_id']}")
+        parts.append(f"snapshot {result['snapshot_id']}")
     details: Mapping[str, Any] = result["details"]
     if details.get("tag"):
-        said.append(f"tag {details['tag']}")
+        parts.append(f"tag {details['tag']}")
     counted = ", ".join(_counted(details))
     warned = "".join(f"; {text}" for text in details.get("warnings", ()))
-    return f"{result['action']} {result['table']}: {', '.join(said)}{'; ' if counted else ''}{counted}{warned}"
+    return f"{result['action']} {result['table']}: {', '.join(parts)}{'; ' if counted else ''}{counted}{warned}"
 
 
 def log_line(result: Mapping[str, Any]) -> str:
@@ -43,9 +43,9 @@ def log_line(result: Mapping[str, Any]) -> str:
         if name + before in details and details[name + before] == details.get(name + after)
     ]
     levels = [_levels(details[f"levels{part}"]) for part in _PAIR if details.get(f"levels{part}")]
-    said = [summary_line(result), ", ".join(kept)]
-    said += [f"levels {' → '.join(dict.fromkeys(levels))}"] if levels else []
-    return "; ".join(item for item in [*said, _times(result)] if item)
+    parts = [summary_line(result), ", ".join(kept)]
+    parts += [f"levels {' → '.join(dict.fromkeys(levels))}"] if levels else []
+    return "; ".join(item for item in [*parts, _times(result)] if item)
 
 
 def _levels(counts: Mapping[str, int]) -> str:

@@ -404,27 +404,27 @@ def _split(batch: pa.RecordBatch, group: pa.Array) -> Iterator[tuple[int, pa.Rec
 class _Shelf:
     """Batches by group, in arrival order; written to a separate file whenever memory is full.
 
-    Invariant: a group's rows are its batches in `_files` in file order, followed by those in `_held`.
+    Invariant: a group's rows are its batches in `_files` in file order, followed by those in `_buffered`.
     """
 
     def __init__(self, directory: str, bytes_max: int) -> None:
         self._directory = directory
         self._bytes_max = bytes_max
-        self._held: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-        self._held_bytes = 0
+        self._buffered: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self._buffered_bytes = 0
         self._files: list[tuple[str, Mapping[int, range]]] = []
 
     def add(self, group: int, rows: pa.RecordBatch) -> None:
         """Append rows to a group."""
-        self._held[group].append(rows)
-        self._held_bytes += rows.nbytes
-        if self._held_bytes > self._bytes_max:
+        self._buffered[group].append(rows)
+        self._buffered_bytes += rows.nbytes
+        if self._buffered_bytes > self._bytes_max:
             self._spill()
 
     def groups(self) -> list[int]:
         """All groups, ascending."""
         spilled = {group for _, groups in self._files for group in groups}
-        return sorted(spilled | self._held.keys())
+        return sorted(spilled | self._buffered.keys())
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
         """The rows of one group in arrival order, in batches of about `BATCH_ROWS`; each file is opened when met."""
@@ -436,23 +436,23 @@ class _Shelf:
                 with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
                     for index in groups[group]:
                         yield reader.get_batch(index)
-        yield from self._held.get(group, ())
+        yield from self._buffered.get(group, ())
 
     def _spill(self) -> None:
         """Moves all batches from memory to a file; `_files` gets its path and the numbers of each group's batches."""
         path = os.path.join(self._directory, f"{len(self._files)}.arrow")
         groups: dict[int, range] = {}
-        first, schema = 0, next(iter(self._held.values()))[0].schema
+        first, schema = 0, next(iter(self._buffered.values()))[0].schema
         with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            for group, held in sorted(self._held.items()):
-                pieces = list(coalesce(held))
+            for group, batches in sorted(self._buffered.items()):
+                pieces = list(coalesce(batches))
                 for piece in pieces:
                     writer.write_batch(piece)
                 groups[group] = range(first, first + len(pieces))
                 first += len(pieces)
         self._files.append((path, groups))
-        self._held.clear()
-        self._held_bytes = 0
+        self._buffered.clear()
+        self._buffered_bytes = 0
 
 
 def ahead(items: Iterator[T], size_of: Callable[[T], int]) -> Generator[T]:

@@ -44,12 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     job = Job.from_json(job_text(given.job))
     record = JobRecord(given.record, job.store_at(given.record))
-    with _held(given.folder), Beating(record, of_starter=True):
+    with _locked(given.folder), Beating(record, of_starter=True):
         return _run(record, given.command)
 
 
 @contextlib.contextmanager
-def _held(folder: str | None) -> Iterator[None]:
+def _locked(folder: str | None) -> Iterator[None]:
     """Keeps a lock on a folder, which shows others that it is in use; removes the folder afterwards."""
     if folder is None:
         yield

@@ -56,5 +56,5 @@ def _run(command: Sequence[str]) -> None:
         command, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL_LINES:])
-        raise InvalidArgumentError(f"{' '.join(command[:4])} failed:\n{said}")
+        output = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL_LINES:])
+        raise InvalidArgumentError(f"{' '.join(command[:4])} failed:\n{output}")

@@ -49,8 +49,8 @@ def doctor(args: Any) -> int:
     """Shows what was checked and how to correct what is wrong."""
     findings = examine(args.conn_id, args.warehouse)
     if args.output == "table":
-        said = [(item.what, "ok" if item.is_ok else "wrong", item.found, item.remedy) for item in findings]
-        _show([dict(zip(("what", "is", "found", "what to do"), row, strict=True)) for row in said], args.output)
+        rows = [(item.what, "ok" if item.is_ok else "wrong", item.found, item.remedy) for item in findings]
+        _show([dict(zip(("what", "is", "found", "what to do"), row, strict=True)) for row in rows], args.output)
     else:
         _show([item.to_dict() for item in findings], args.output)
     return 0 if all(item.is_ok for item in findings) else 1

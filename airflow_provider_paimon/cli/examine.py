@@ -80,9 +80,11 @@ def _workers_python() -> engine.Finding:
     missing = [name for name, number in found.items() if number is None]
     mine = "{}.{}".format(*sys.version_info[:2])
     if missing or found["python"] != mine:
-        said = f"{python}: Python {found['python']}, tasks have {mine}" if found["python"] != mine else python
+        description = f"{python}: Python {found['python']}, tasks have {mine}" if found["python"] != mine else python
         lacks = f"; lacks {', '.join(missing)}" if missing else ""
-        return engine.Finding(what, is_ok=False, found=f"{said}{lacks}", remedy=f"{own}, or install what it lacks")
+        return engine.Finding(
+            what, is_ok=False, found=f"{description}{lacks}", remedy=f"{own}, or install what it lacks"
+        )
     return engine.Finding(what, is_ok=True, found=f"{python}, {found['python']}")
 
 

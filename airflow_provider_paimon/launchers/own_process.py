@@ -205,11 +205,11 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 def _failure(code: int, tail: list[str]) -> AirflowException:
     """The exception for a process that ended without an outcome, with what it said last."""
-    said = next((line.removeprefix(_ERROR) for line in reversed(tail) if line.startswith(_ERROR)), None)
+    message = next((line.removeprefix(_ERROR) for line in reversed(tail) if line.startswith(_ERROR)), None)
     if code == _CALLED_WRONGLY:
-        return AirflowFailException(said or "\n".join(tail))
-    if said is not None:
-        return AirflowException(said)
+        return AirflowFailException(message or "\n".join(tail))
+    if message is not None:
+        return AirflowException(message)
     ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
     hint = "; the machine may have run out of memory" if code == -signal.SIGKILL else ""
     return AirflowException("\n".join([f"The engine's process {ended}{hint}", *tail]))

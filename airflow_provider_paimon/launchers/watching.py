@@ -42,7 +42,7 @@ class Watch:
     clock: Callable[[], float] = time.monotonic
     _signs: Any = field(default=None, init=False)
     _changed_at: float = field(default=0.0, init=False)
-    _told: Any = field(default=None, init=False)
+    _reported: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """The time without a heartbeat begins now."""
@@ -56,8 +56,8 @@ class Watch:
             logger.warning("How far the job is cannot be read: %s", error)
             return
         progress = None if beat is None else (beat.stage, beat.done, beat.total)
-        if progress is not None and progress[2] and progress != self._told:
-            self._told = progress
+        if progress is not None and progress[2] and progress != self._reported:
+            self._reported = progress
             log_progress(engine.Progress(*progress))
 
     def outcome(self) -> engine.JobResult | engine.JobFailure | None:

@@ -357,9 +357,9 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
         hidden = [main.paths.snapshot(number) for number in result.removed_snapshots]
         hidden += tag_files(main, result.removed_tags)
         hidden += [main.paths.changelog(number) for number in result.removed_changelogs]
-        with notifying(main, dry_run=not (result.removed_tags or forward.tags)) as news:
+        with notifying(main, dry_run=not (result.removed_tags or forward.tags)) as notifier:
             prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
-            _replace_main(main, branch, forward, result, news)
+            _replace_main(main, branch, forward, result, notifier)
             # Main's own newest schema, which workers would read, may have been removed.
             now = table.newest()
             if now.entry is not None:
@@ -436,12 +436,12 @@ def _has_tags(main: TableHandle, forward: _Forward) -> bool:
 
 
 def _replace_main(
-    main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult, news: TagNotifier
+    main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult, notifier: TagNotifier
 ) -> None:
     """Gives main the schemas, snapshots, changelogs and tags of the branch; a reader finds a snapshot at any time."""
     storage, paths = main.env.storage, main.paths
     take_back_records(main, forward.first - 1)
-    remove_tags(main, named_tags(forward.removed), news)
+    remove_tags(main, named_tags(forward.removed), notifier)
     forget_newest(main, list(result.removed_changelogs))
     newest = existing_snapshot_ids(main, branch)[-1]
     remove_from(main, newest + 1)
@@ -461,7 +461,7 @@ def _replace_main(
             )
     check_sources(main, branch, [snapshot.id for snapshot in forward.snapshots])
     remove_from(main, newest + 1)
-    _remove_late_tags(main, forward, lost, news)
+    _remove_late_tags(main, forward, lost, notifier)
     remove_schemas(main, branch)
     for changelog in forward.changelogs:
         keep_changelog(main, changelog)
@@ -469,20 +469,20 @@ def _replace_main(
         hint_kept(main, changelog_ids(main)[-1])
     there = list_tags(main)
     new = {tag.name: tag.snapshot.id for tag in forward.tags if tag not in there}
-    news.expect(new)
+    notifier.expect(new)
     for tag in forward.tags:
         storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
-    news.made(new)
+    notifier.made(new)
     take_over_records(main, branch)
     ids = snapshot_ids(main)
     write_hint(main, paths.latest_hint, ids[-1])
     write_hint(main, paths.earliest_hint, ids[0])
 
 
-def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], news: TagNotifier) -> None:
+def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], notifier: TagNotifier) -> None:
     """Deletes tags that others created meanwhile on removed snapshots and that need a removed schema."""
     kept = {tag.name for tag in forward.tags}
     for tag in list_tags(main):
         if tag.name not in kept and tag.snapshot.id >= forward.first and tag.snapshot.schema_id in lost:
             logger.warning("tag %s of %s is deleted: main continues from the branch", tag.name, main.paths.root)
-            remove_tags(main, {tag.name: tag.snapshot.id}, news)
+            remove_tags(main, {tag.name: tag.snapshot.id}, notifier)

@@ -79,11 +79,11 @@ def create_day_tags(context: Context, spec: CreateDayTags) -> DayTagsResult:
     days = list(_days(first, last)) if first is not None else []
     created: dict[str, int] = {}
     missing: dict[date, str] = {}
-    with notifying(table, dry_run=spec.dry_run) as news:
+    with notifying(table, dry_run=spec.dry_run) as notifier:
         for day in days:
             if day.isoformat() not in there:
                 try:
-                    snapshot = _tag(table, day, zone, spec, news)
+                    snapshot = _tag(table, day, zone, spec, notifier)
                 except (NotFoundError, ConflictError) as error:
                     missing[day] = str(error)
                 else:
@@ -102,14 +102,14 @@ def create_day_tags(context: Context, spec: CreateDayTags) -> DayTagsResult:
     )
 
 
-def _tag(table: TableHandle, day: date, zone: ZoneInfo, spec: CreateDayTags, news: TagNotifier) -> Snapshot | None:
+def _tag(table: TableHandle, day: date, zone: ZoneInfo, spec: CreateDayTags, notifier: TagNotifier) -> Snapshot | None:
     """The snapshot that gets the tag of the day; None if another process has made one of that name meanwhile.
 
     Raises: NotFoundError if the snapshot of that time is not known; ConflictError if it expired meanwhile.
     """
     snapshot = newest_at_time(table, _end_ms(day, zone) - 1)
     tag = new_tag(table, day.isoformat(), snapshot, spec.time_retained)
-    return snapshot if spec.dry_run or make_tag(table, tag, news) else None
+    return snapshot if spec.dry_run or make_tag(table, tag, notifier) else None
 
 
 # ── days ────────────────────────────────────────────────────────────────────────────────────────

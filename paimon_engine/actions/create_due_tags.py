@@ -93,18 +93,18 @@ def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:
     UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    with notifying(table, dry_run=spec.dry_run) as news:
-        return _created(table, spec, executor, news)
+    with notifying(table, dry_run=spec.dry_run) as notifier:
+        return _created(table, spec, executor, notifier)
 
 
-def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, news: TagNotifier) -> DueTagsResult:
+def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, notifier: TagNotifier) -> DueTagsResult:
     """Creates the due tags, oldest first, then deletes those that are too many; the result of both.
 
     A dry run counts the tags that it would create, so that it also shows which ones would be too many.
     """
     tags = list_tags(table)
     due = _due(table, tags)
-    moved = [_make(table, tags, one, spec, executor, news=news) for one in due.tags]
+    moved = [_make(table, tags, one, spec, executor, notifier=notifier) for one in due.tags]
     if not spec.dry_run:
         tags = list_tags(table)
     else:
@@ -122,7 +122,7 @@ def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, news: 
         quarantine=next((one.quarantine for one in moved if one.quarantine is not None), None),
         stopped=tuple(reason for one in moved for reason in one.stopped),
     )
-    return _drop(table, _superfluous(table, tags), result, spec, executor, news=news)
+    return _drop(table, _superfluous(table, tags), result, spec, executor, notifier=notifier)
 
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
@@ -145,7 +145,13 @@ def _due(table: TableHandle, tags: Sequence[Tag]) -> DueTags:
 
 
 def _make(
-    table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueTags, executor: Executor, *, news: TagNotifier
+    table: TableHandle,
+    tags: Sequence[Tag],
+    due: DueTag,
+    spec: CreateDueTags,
+    executor: Executor,
+    *,
+    notifier: TagNotifier,
 ) -> Deletion:
     """Creates one due tag; a tag of that name (of `batch`) is moved, and files that only it needed are deleted.
 
@@ -156,7 +162,7 @@ def _make(
     existing = next((other for other in tags if other.name == due.name), None)
     if existing is None:
         # If another process made the same tag, the work is done.
-        if not spec.dry_run and make_tag(table, tag, news):
+        if not spec.dry_run and make_tag(table, tag, notifier):
             logger.info("made tag %s of %s on snapshot %d", tag.name, table.paths.root, due.snapshot.id)
         return Deletion()
     root, roots = Root(table.paths.branch, existing.snapshot, existing.name), all_roots(table)
@@ -165,7 +171,7 @@ def _make(
     if spec.dry_run:
         return Deletion(plan.files, plan.stopped)
     prepared = prepare(table, plan, spec, "create_due_tags", roots=[table.paths.tag(existing.name)])
-    move_tag(table, existing, tag, news)
+    move_tag(table, existing, tag, notifier)
     return carry_out(table, plan, executor, prepared)
 
 
@@ -188,22 +194,22 @@ def _drop(
     spec: CreateDueTags,
     executor: Executor,
     *,
-    news: TagNotifier,
+    notifier: TagNotifier,
 ) -> DueTagsResult:
     """Deletes the tags whose time to live has ended, and adds what went to the result; tags with branches stay."""
     if not expiring:
         return result
     roots = all_roots(table)
     wanted = [Root(table.paths.branch, tag.snapshot, tag.name) for tag in expiring]
-    held = {root.tag: found for root in wanted if (found := branches_from(roots, root))}
-    skipped = tuple(f"tag {tag!r} stays: branch {names[0]!r} was made from it" for tag, names in held.items())
-    removed = [root for root in wanted if root.tag not in held]
+    branched = {root.tag: found for root in wanted if (found := branches_from(roots, root))}
+    skipped = tuple(f"tag {tag!r} stays: branch {names[0]!r} was made from it" for tag, names in branched.items())
+    removed = [root for root in wanted if root.tag not in branched]
     plan = plan_removal(table, roots, removed, executor)
     names = tuple(named_tags(removed))
     files, stopped, quarantine = plan.files, plan.stopped, None
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "create_due_tags", roots=tag_files(table, names))
-        remove_tags(table, named_tags(removed), news)
+        remove_tags(table, named_tags(removed), notifier)
         deletion = carry_out(table, plan, executor, prepared)
         files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     both = quarantine is not None and result.quarantine is not None

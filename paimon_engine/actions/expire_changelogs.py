@@ -25,10 +25,10 @@ from paimon_engine.table.reach.reachability import all_roots
 from paimon_engine.table.removal.deletion_plan import DeletedFile
 from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
+    BranchHistory,
     ExpiryRound,
-    Line,
     expiry_round,
-    line_of,
+    history_of,
     plan_expiration,
     plan_expired_files,
     remaining_changelog_ids,
@@ -99,24 +99,24 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
     """
     table, executor = context.table, context.executor
     check_older_than(table, spec)
-    line = line_of(table, all_roots(table))
-    choice = _choose(table, spec, line)
+    history = history_of(table, all_roots(table))
+    choice = _choose(table, spec, history)
     shares = [
         choice.expired[begin : begin + ROUND_SNAPSHOTS] for begin in range(0, len(choice.expired), ROUND_SNAPSHOTS)
     ]
 
-    def run(line: Line, rounds: Sequence[ExpiryRound]) -> ExpiryRound:
-        expiration = plan_expiration(table, line, (), {}, set(shares[len(rounds)] if shares else ()))
-        plan = plan_expired_files(table, line, expiration, executor)
+    def run(history: BranchHistory, rounds: Sequence[ExpiryRound]) -> ExpiryRound:
+        expiration = plan_expiration(table, history, (), {}, set(shares[len(rounds)] if shares else ()))
+        plan = plan_expired_files(table, history, expiration, executor)
         return expiry_round(
-            table, line, expiration, plan, executor, how=spec, what="expire_changelogs", dry_run=spec.dry_run
+            table, history, expiration, plan, executor, how=spec, what="expire_changelogs", dry_run=spec.dry_run
         )
 
     def should_continue(rounds: Sequence[ExpiryRound]) -> bool:
         return len(rounds) < len(shares) and not rounds[-1].plan.unknown
 
-    rounds, failure = run_rounds(table, line, run, should_continue=should_continue, dry_run=spec.dry_run)
-    over = set(choice.expired if spec.delete_all else _over(table, spec, line))
+    rounds, failure = run_rounds(table, history, run, should_continue=should_continue, dry_run=spec.dry_run)
+    over = set(choice.expired if spec.delete_all else _over(table, spec, history))
     result = _summarize(table, spec, rounds, (*choice.reasons, *failure))
     done = [item for item in rounds if not item.plan.unknown]
     tried = {number for share in shares[: len(done)] for number in share}
@@ -151,29 +151,29 @@ def _summarize(
     )
 
 
-def _over(table: TableHandle, spec: ExpireChangelogs, line: Line) -> tuple[int, ...]:
+def _over(table: TableHandle, spec: ExpireChangelogs, history: BranchHistory) -> tuple[int, ...]:
     """Ids of the changelogs that are old enough, also those that something else keeps."""
     retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than)
-    return _chosen(line, replace(retention, limit=None), {}).expired
+    return _chosen(history, replace(retention, limit=None), {}).expired
 
 
-def _chosen(line: Line, retention: Retention, readers: Mapping[str, int]) -> ExpiryChoice:
-    times_ms = {root.snapshot.id: root.snapshot.time_ms for root in line.changelogs}
-    latest = line.snapshots[-1].snapshot.id if line.snapshots else 0
+def _chosen(history: BranchHistory, retention: Retention, readers: Mapping[str, int]) -> ExpiryChoice:
+    times_ms = {root.snapshot.id: root.snapshot.time_ms for root in history.changelogs}
+    latest = history.snapshots[-1].snapshot.id if history.snapshots else 0
     return choose_expired_changelogs(times_ms, latest, retention, consumers=readers)
 
 
-def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> ExpiryChoice:
-    times_ms = {root.snapshot.id: root.snapshot.time_ms for root in line.changelogs}
+def _choose(table: TableHandle, spec: ExpireChangelogs, history: BranchHistory) -> ExpiryChoice:
+    times_ms = {root.snapshot.id: root.snapshot.time_ms for root in history.changelogs}
     if spec.delete_all:
         limits = (spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
         if any(limit is not None for limit in limits):
             raise InvalidArgumentError("delete_all takes every changelog; leave out what limits it")
-        ids = (*times_ms, *line.roots.unread(table.paths.branch, table.paths.changelog))
+        ids = (*times_ms, *history.roots.unread(table.paths.branch, table.paths.changelog))
         slowest = min(consumers(table).items(), key=lambda item: item[1], default=None)
         if slowest is None or all(number < slowest[1] for number in ids):
             return ExpiryChoice(ids)
         reason = f"consumer {slowest[0]!r} will read snapshot {slowest[1]} next"
         return ExpiryChoice(tuple(number for number in ids if number < slowest[1]), (reason,))
     retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
-    return _chosen(line, retention, consumers(table))
+    return _chosen(history, retention, consumers(table))

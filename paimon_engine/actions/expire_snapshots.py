@@ -34,11 +34,11 @@ from paimon_engine.table.reach.reachability import Root, all_roots
 from paimon_engine.table.removal.deletion_plan import DeletedFile, DeletionPlan
 from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
+    BranchHistory,
     ExpirationPlan,
     ExpiryRound,
-    Line,
     expiry_round,
-    line_of,
+    history_of,
     plan_expiration,
     plan_expired_files,
     run_rounds,
@@ -154,14 +154,14 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     snapshots = snapshot_retention(table, spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
     changelogs = changelog_retention(table, limit=spec.limit)
     ends_at_s = None if spec.max_seconds is None else begun + spec.max_seconds
-    line = line_of(table, all_roots(table))
+    history = history_of(table, all_roots(table))
     # Snapshots that others commit meanwhile are for the next run.
-    over = choose_expired(_times_ms(line), replace(snapshots, limit=None), consumers={}).expired
+    over = choose_expired(_times_ms(history), replace(snapshots, limit=None), consumers={}).expired
     run = _ExpiryRun(table, spec, executor, snapshots, changelogs, over, ends_at_s)
     listener = counting(on_progress, "expire", len(over))
 
-    def one(line: Line, rounds: Sequence[_SnapshotExpiryRound]) -> _SnapshotExpiryRound:
-        done = _round(run, line, rounds)
+    def one(history: BranchHistory, rounds: Sequence[_SnapshotExpiryRound]) -> _SnapshotExpiryRound:
+        done = _round(run, history, rounds)
         if listener is not None:
             listener(sum(len(item.expiration.snapshot_ids) for item in (*rounds, done)))
         return done
@@ -169,14 +169,14 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     def should_continue(rounds: Sequence[_SnapshotExpiryRound]) -> bool:
         return _has_next_round(rounds[-1]) and not run.is_late
 
-    rounds, failure = run_rounds(table, line, one, should_continue=should_continue, dry_run=spec.dry_run)
+    rounds, failure = run_rounds(table, history, one, should_continue=should_continue, dry_run=spec.dry_run)
     if not spec.dry_run:
         forget_old_records(table)
     return _summarize(run, rounds, failure)
 
 
-def _times_ms(line: Line) -> dict[int, int]:
-    return {root.snapshot.id: root.snapshot.time_ms for root in line.snapshots}
+def _times_ms(history: BranchHistory) -> dict[int, int]:
+    return {root.snapshot.id: root.snapshot.time_ms for root in history.snapshots}
 
 
 def _has_next_round(last: _SnapshotExpiryRound) -> bool:
@@ -184,23 +184,23 @@ def _has_next_round(last: _SnapshotExpiryRound) -> bool:
     return last.expiration.has_more and bool(last.done.files or not last.plan.files)
 
 
-def _round(run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound]) -> _SnapshotExpiryRound:
+def _round(run: _ExpiryRun, history: BranchHistory, rounds: Sequence[_SnapshotExpiryRound]) -> _SnapshotExpiryRound:
     """One complete expiry of the oldest snapshots that are to expire."""
     table, executor = run.table, run.executor
-    expiration, reasons = _choose(run, line, rounds, before=next((item.sound for item in rounds), None))
-    plan = plan_expired_files(table, line, expiration, executor)
+    expiration, reasons = _choose(run, history, rounds, before=next((item.sound for item in rounds), None))
+    plan = plan_expired_files(table, history, expiration, executor)
     sound = None
-    if not rounds and (sound := _newest_readable(table, line, expiration, plan)) is not None:
-        expiration, _ = _choose(run, line, rounds, before=sound)
+    if not rounds and (sound := _newest_readable(table, history, expiration, plan)) is not None:
+        expiration, _ = _choose(run, history, rounds, before=sound)
         reasons = (*reasons, f"snapshot {sound} stays: it is the newest one that can be read")
         plan = replace(
-            plan_expired_files(table, line, expiration, executor), stopped=plan.stopped, unknown=plan.unknown
+            plan_expired_files(table, history, expiration, executor), stopped=plan.stopped, unknown=plan.unknown
         )
     found = expiry_round(
-        table, line, expiration, plan, executor, how=run.spec, what="expire_snapshots", dry_run=run.spec.dry_run
+        table, history, expiration, plan, executor, how=run.spec, what="expire_snapshots", dry_run=run.spec.dry_run
     )
-    kept_by_tags = _kept_by_tags(table, line.roots, found.plan, set(found.expiration.snapshot_ids))
-    return _SnapshotExpiryRound(found.expiration, found.plan, found.done, line, kept_by_tags, reasons, sound)
+    kept_by_tags = _kept_by_tags(table, history.roots, found.plan, set(found.expiration.snapshot_ids))
+    return _SnapshotExpiryRound(found.expiration, found.plan, found.done, history, kept_by_tags, reasons, sound)
 
 
 def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure: tuple[str, ...]) -> ExpireResult:
@@ -237,9 +237,11 @@ def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure:
     )
 
 
-def _newest_readable(table: TableHandle, line: Line, expiration: ExpirationPlan, plan: DeletionPlan) -> int | None:
+def _newest_readable(
+    table: TableHandle, history: BranchHistory, expiration: ExpirationPlan, plan: DeletionPlan
+) -> int | None:
     """The newest snapshot that can be read, if it is to go; None if one that is to stay can be."""
-    staying = line.snapshots[len(expiration.snapshots) + len(expiration.later) :]
+    staying = history.snapshots[len(expiration.snapshots) + len(expiration.later) :]
     if plan.unknown or any(root.identity in plan.holders for root in staying):
         return None
     for root in reversed((*expiration.snapshots, *expiration.later)):
@@ -254,31 +256,31 @@ def _newest_readable(table: TableHandle, line: Line, expiration: ExpirationPlan,
 
 
 def _choose(
-    run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound], *, before: int | None
+    run: _ExpiryRun, history: BranchHistory, rounds: Sequence[_SnapshotExpiryRound], *, before: int | None
 ) -> tuple[ExpirationPlan, tuple[str, ...]]:
     """What expires in the next round, of the snapshots before `before`; and why no more expire."""
     table, newest = run.table, max(run.over, default=0)
     readers = consumers(table)
     count = sum(len(item.expiration.snapshot_ids) for item in rounds)
-    choice = choose_expired(_times_ms(line), run.snapshots, consumers=readers, already=count)
+    choice = choose_expired(_times_ms(history), run.snapshots, consumers=readers, already=count)
     ids = {number for number in choice.expired if number <= newest and (before is None or number < before)}
-    expired = [root for root in line.snapshots if root.snapshot.id in ids]
+    expired = [root for root in history.snapshots if root.snapshot.id in ids]
     now = snapshots_in_round(table, expired)
     expired, later = expired[:now], expired[now:]
     if not table.options.changelog_outlives_snapshots:
-        return plan_expiration(table, line, expired, {}, (), later=later), choice.reasons
-    changelogs = with_new_changelogs(table, line, expired)
+        return plan_expiration(table, history, expired, {}, (), later=later), choice.reasons
+    changelogs = with_new_changelogs(table, history, expired)
     count = sum(len(item.expiration.changelog_ids) for item in rounds)
     over = choose_expired_changelogs(
         {number: root.snapshot.time_ms for number, root in changelogs.items()},
-        line.snapshots[-1].snapshot.id if line.snapshots else 0,
+        history.snapshots[-1].snapshot.id if history.snapshots else 0,
         run.changelogs,
         consumers=readers,
         already=count,
     )
     some = set(over.expired[:ROUND_SNAPSHOTS])
     expiration = plan_expiration(
-        table, line, expired, changelogs, some, later=later, has_more=len(some) < len(over.expired)
+        table, history, expired, changelogs, some, later=later, has_more=len(some) < len(over.expired)
     )
     return expiration, tuple(dict.fromkeys((*choice.reasons, *over.reasons)))
 

@@ -74,11 +74,11 @@ def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
     """
     table, executor = context.table, context.executor
     check_older_than(table, spec)
-    with notifying(table, dry_run=spec.dry_run) as news:
-        return _expired(table, spec, executor, news)
+    with notifying(table, dry_run=spec.dry_run) as notifier:
+        return _expired(table, spec, executor, notifier)
 
 
-def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: TagNotifier) -> ExpireTagsResult:
+def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, notifier: TagNotifier) -> ExpireTagsResult:
     """Removes expired tags, except those that branches were made from; then files that only they needed."""
     tags, unread = readable_tags(table)
     over = {tag.name: (tag, why) for tag in tags if (why := _expiry_reason(table, tag, spec)) is not None}
@@ -99,7 +99,7 @@ def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: Tag
         if expired:
             names = named_tags(expired)
             prepared = prepare(table, plan, spec, "expire_tags", roots=tag_files(table, list(names)))
-            remove_tags(table, names, news)
+            remove_tags(table, names, notifier)
             deletion = carry_out(table, plan, executor, prepared)
         else:
             deletion = finish_interrupted(table, executor, spec)

@@ -266,8 +266,8 @@ def _directory(
                 parts.write(part, rows)
         parts.close()
         size = sum(storage.stat(path).size_bytes for path in parts.paths)
-        told = {**note, "rows": parts.rows, "files": len(parts.paths)}
-        _finish(storage, export, parts, told, target, is_renamed=is_renamed)
+        totals = {**note, "rows": parts.rows, "files": len(parts.paths)}
+        _finish(storage, export, parts, totals, target, is_renamed=is_renamed)
     except BaseException as error:
         parts.give_up(error)
         if is_renamed:
@@ -280,9 +280,9 @@ def _finish(
     storage: Storage, export: Export, parts: _Parts, note: Mapping[str, Any], target: str, *, is_renamed: bool
 ) -> None:
     """Makes the directory one that is complete; on an object store also deletes what was there before."""
-    said = json.dumps(note).encode()
+    content = json.dumps(note).encode()
     if is_renamed:
-        storage.overwrite(f"{parts.directory}/{SUCCESS}", said)
+        storage.overwrite(f"{parts.directory}/{SUCCESS}", content)
         publish_directory(storage, parts.directory, target)
         return
     old = [info.path for info in storage.walk(target) if info.path not in parts.paths and not info.is_dir]
@@ -291,5 +291,5 @@ def _finish(
     if old:
         storage.delete([f"{target}/{SUCCESS}"])
         storage.delete(old)
-    if not storage.create(f"{target}/{SUCCESS}", said):
+    if not storage.create(f"{target}/{SUCCESS}", content):
         raise StorageError(f"{target}: another export has ended there at the same time")

@@ -171,9 +171,11 @@ def _report(table: TableHandle, path: str) -> None:
     from paimon_engine.metastores.http_report import post_json
 
     answer = post_json(raw[_URL].strip(), body)
-    said = answer.get("result") if isinstance(answer, dict) else None
-    if not isinstance(said, str) or said.upper() != "SUCCESS":
-        raise StorageError(f"partition {path} was reported, and the answer was {str(said)[:80]!r} instead of 'SUCCESS'")
+    status = answer.get("result") if isinstance(answer, dict) else None
+    if not isinstance(status, str) or status.upper() != "SUCCESS":
+        raise StorageError(
+            f"partition {path} was reported, and the answer was {str(status)[:80]!r} instead of 'SUCCESS'"
+        )
 
 
 def _full_name(table: TableHandle) -> str:

@@ -165,11 +165,11 @@ def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot
     """
     kept = [*snapshots_newest_first(table), *(tag.snapshot for tag in list_tags(table))]
     known = {_commit_of(snapshot) for snapshot in kept} | _merged(table, source, kept)
-    line = [*snapshots_newest_first(source), *sorted((t.snapshot for t in list_tags(source)), key=_age)]
-    for snapshot in sorted(line, key=_age):
+    history = [*snapshots_newest_first(source), *sorted((t.snapshot for t in list_tags(source)), key=_age)]
+    for snapshot in sorted(history, key=_age):
         if snapshot.id <= newest.id and _commit_of(snapshot) in known:
             return snapshot
-    first = min(line, key=lambda snapshot: snapshot.id)
+    first = min(history, key=lambda snapshot: snapshot.id)
     ids = [snapshot.id for snapshot in kept]
     has_own_history = first.id == 1 and not read_manifest_list(source, first.base_manifest_list)
     if has_own_history and (not ids or min(ids) == 1):

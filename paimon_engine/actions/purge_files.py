@@ -133,11 +133,11 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     result = replace(_summarize(table, removed, plan, spec), stopped=(*doubts, *plan.stopped))
     status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(removed, plan, emptied)
     if status is None:
-        with notifying(table, dry_run=spec.keep_tags) as news:
+        with notifying(table, dry_run=spec.keep_tags) as notifier:
             emptied = emptied or _empty(table, commit_user)
             # What others have committed up to then is removed too, and what they committed since is not.
             removed = _roots_to_remove(_known(table, spec), spec, emptied)
-            result = _carried_out(table, removed, orphans, spec, executor, emptied=emptied, news=news)
+            result = _carried_out(table, removed, orphans, spec, executor, emptied=emptied, notifier=notifier)
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
     elif status in ("noop", "already_done"):
@@ -185,10 +185,10 @@ def _plan(
 ) -> DeletionPlan:
     """The files that go with roots, and orphans."""
     candidates = Candidates(table)
-    line = sorted((root for root in removed if _is_snapshot(root)), key=lambda root: root.snapshot.id)
+    snapshots = sorted((root for root in removed if _is_snapshot(root)), key=lambda root: root.snapshot.id)
     # Every file that was ever live was live in the first snapshot, or after a gap, or was added by one of the others.
     before = None
-    for root in line:
+    for root in snapshots:
         if root.snapshot.id - 1 != before:
             candidates.add_live(root, f"live in {root.label}")
         before = root.snapshot.id
@@ -199,7 +199,7 @@ def _plan(
             # Expiry has deleted the files that were live there, except those that are the changelog.
             candidates.add_named(root)
             candidates.add_changelog(root)
-    candidates.add_tagged([root for root in removed if not root.is_changelog], line)
+    candidates.add_tagged([root for root in removed if not root.is_changelog], snapshots)
     candidates.add_metadata(removed)
     for path, size_bytes in orphans.items():
         directory, _, name = path.rpartition("/")
@@ -266,7 +266,7 @@ def _carried_out(
     executor: Executor,
     *,
     emptied: Snapshot | None,
-    news: TagNotifier,
+    notifier: TagNotifier,
 ) -> PurgeFilesResult:
     """Removes the roots, then the files that only they needed, unless others have changed the table meanwhile."""
     main = with_branch_paths(table, MAIN_BRANCH)
@@ -283,7 +283,7 @@ def _carried_out(
     prepared = prepare(table, plan, spec, "purge_files", roots=hidden, neighbours=[main.paths.snapshot(first_kept)])
     for name in result.removed_branches:
         remove_branch_files(table, name)
-    remove_tags(main, named_tags(root for root in removed if root.branch == MAIN_BRANCH), news)
+    remove_tags(main, named_tags(root for root in removed if root.branch == MAIN_BRANCH), notifier)
     table.env.storage.delete(others)
     settle_records(main, [root.snapshot for root in removed if root.branch == MAIN_BRANCH and root.is_snapshot])
     for path in snapshots:

@@ -98,8 +98,8 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
-    held = also_in_quarantine(table, [info.path for info in found.files])
-    found = replace(found, files=tuple(info for info in found.files if info.path not in held))
+    quarantined = also_in_quarantine(table, [info.path for info in found.files])
+    found = replace(found, files=tuple(info for info in found.files if info.path not in quarantined))
     orphans = as_deleted(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
@@ -124,11 +124,11 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
         deleted=tuple(done),
         quarantine=quarantine,
         stopped=tuple(problems),
-        notes=tuple(_held_text(name, number) for name, number in sorted(Counter(held.values()).items())),
+        notes=tuple(_quarantined_text(name, number) for name, number in sorted(Counter(quarantined.values()).items())),
     )
 
 
-def _held_text(quarantine: str, number: int) -> str:
+def _quarantined_text(quarantine: str, number: int) -> str:
     files = "1 file stays" if number == 1 else f"{number} files stay"
     return f"{files}, since quarantine {quarantine} holds {'it' if number == 1 else 'them'} too: restore it or empty it"
 
@@ -146,8 +146,8 @@ def _found(table: TableHandle, older_than_ms: int, executor: Executor, confirmed
 
 def _versions(table: TableHandle) -> list[tuple[str, list[int], list[str]]]:
     """By branch, the ids of the snapshots and the names of the tags."""
-    lines = [with_branch_paths(table, branch) for branch in (MAIN_BRANCH, *branches(table))]
-    return [(line.paths.branch, snapshot_ids(line), tag_names(line)) for line in lines]
+    handles = [with_branch_paths(table, branch) for branch in (MAIN_BRANCH, *branches(table))]
+    return [(on_branch.paths.branch, snapshot_ids(on_branch), tag_names(on_branch)) for on_branch in handles]
 
 
 def _directory(path: str) -> str:

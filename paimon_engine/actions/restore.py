@@ -125,14 +125,14 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     """
     table, executor = context.table, context.executor
     if find_quarantine(table, spec.quarantine) is None:
-        held, before = stored_quarantine(table, spec.quarantine), _restored_before(table, spec.quarantine)
-        if before is not None and (held is None or not held.files):
-            if held is not None and not spec.dry_run:
+        stored, before = stored_quarantine(table, spec.quarantine), _restored_before(table, spec.quarantine)
+        if before is not None and (stored is None or not stored.files):
+            if stored is not None and not spec.dry_run:
                 # That attempt died before it had removed the directory.
                 close(table, spec.quarantine)
             return before
-        if held is not None:
-            return _returned(table, spec, executor, held)
+        if stored is not None:
+            return _returned(table, spec, executor, stored)
     quarantine = read_quarantine(table, spec.quarantine)
     roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
     if roots.conflicts:
@@ -140,14 +140,14 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     if spec.dry_run:
         return _result("dry_run", quarantine, roots)
     with ExitStack() as stack:
-        news = {}
+        notifiers = {}
         for branch in roots.tagged:
-            news[branch] = stack.enter_context(notifying(with_branch_paths(table, branch)))
-            news[branch].expect(roots.tagged[branch])
+            notifiers[branch] = stack.enter_context(notifying(with_branch_paths(table, branch)))
+            notifiers[branch].expect(roots.tagged[branch])
         result = _brought_back(table, spec, executor, quarantine, roots)
         if result.status == "restored":
             for branch, tags in roots.tagged.items():
-                news[branch].made(tags)
+                notifiers[branch].made(tags)
     return result
 
 
@@ -225,9 +225,9 @@ def _not_restored(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
     return [move for move in moves if table.env.storage.exists(move.source)]
 
 
-def _returned(table: TableHandle, spec: Restore, executor: Executor, held: StoredQuarantine) -> RestoreResult:
+def _returned(table: TableHandle, spec: Restore, executor: Executor, stored: StoredQuarantine) -> RestoreResult:
     """Restores the files of a quarantine without a list."""
-    moves, problems = plan_return(table, held)
+    moves, problems = plan_return(table, stored)
     left = ("without a list only files are restored; an orphan clean-up deletes those that nothing needs",)
     status, files = "dry_run", moves
     if not spec.dry_run:
@@ -237,7 +237,7 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
         status = "stopped" if problems else "restored"
     result = RestoreResult(
         status,
-        held.name,
+        stored.name,
         _UNKNOWN_ACTION,
         files=len(files),
         bytes=sum(move.size_bytes for move in files),
@@ -352,10 +352,10 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
 def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[StoredQuarantine], list[StoredQuarantine]]:
     """The quarantines to be emptied, and those old enough whose lists cannot be read."""
     if spec.quarantine is not None:
-        held = stored_quarantine(table, spec.quarantine)
-        if held is None:
+        stored = stored_quarantine(table, spec.quarantine)
+        if stored is None:
             raise no_quarantine(table, spec.quarantine)
-        return [held], []
+        return [stored], []
     limit = table.env.clock() - _EMPTIED_AFTER_MS if spec.older_than is None else spec.older_than
     old = [item for item in stored_quarantines(table) if item.time_ms < limit]
     left = [item for item in old if item.state is QuarantineState.UNREADABLE_LIST]

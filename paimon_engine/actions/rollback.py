@@ -142,9 +142,9 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
             # It may name a newer snapshot that is lost, and so keep readers from this one.
             repair_latest_hint(table)
         return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec))
-    with notifying(table, dry_run=spec.dry_run or not tags) as news:
+    with notifying(table, dry_run=spec.dry_run or not tags) as notifier:
         if table.snapshot_service is not None:
-            return _roll_back_on_server(table, spec, target, result, news=news)
+            return _roll_back_on_server(table, spec, target, result, notifier=notifier)
         plan = plan_deletion(
             table,
             _candidates(table, target, snapshots, tags, changelogs),
@@ -161,14 +161,14 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
         take_back_records(table, target.id)
         _remove_versions(table, target, expired=expired, result=result)
-        remove_tags(table, named_tags(tags), news)
+        remove_tags(table, named_tags(tags), notifier)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
     return _with_files(result, deletion)
 
 
 def _roll_back_on_server(
-    table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, news: TagNotifier
+    table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, notifier: TagNotifier
 ) -> RollbackResult:
     """Lets the server roll back, which removes newer versions with their files."""
     if spec.quarantine:
@@ -179,10 +179,10 @@ def _roll_back_on_server(
     assert latest is not None
     assert table.snapshot_service is not None
     removed: dict[str, int | None] = {name: read_tag(table, name).snapshot.id for name in result.removed_tags}
-    news.expect(removed, gone=True)
+    notifier.expect(removed, gone=True)
     take_back_records(table, target.id)
     table.snapshot_service.roll_back(table, target, tag=spec.tag, latest=latest)
-    news.gone({name: number for name, number in removed.items() if not tag_exists(table, name)})
+    notifier.gone({name: number for name, number in removed.items() if not tag_exists(table, name)})
     return result
 
 

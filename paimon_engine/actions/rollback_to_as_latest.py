@@ -82,8 +82,8 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
     check_metadata_writable(table.options)
     recorder = Recorder(table, job.key, job.checked_up_to)
     target = _target(table, spec)
-    with notifying(table, dry_run=spec.tag is not None) as news:
-        tag = spec.tag or _keep(table, target, news)
+    with notifying(table, dry_run=spec.tag is not None) as notifier:
+        tag = spec.tag or _keep(table, target, notifier)
         result = _commit(table, target, job, recorder)
     return replace(result, tag=tag)
 
@@ -129,13 +129,13 @@ def _target(table: TableHandle, spec: RollbackToAsLatest) -> Snapshot:
     return found
 
 
-def _keep(table: TableHandle, target: Snapshot, news: TagNotifier) -> str:
+def _keep(table: TableHandle, target: Snapshot, notifier: TagNotifier) -> str:
     """The tag that keeps the snapshot, made unless an earlier try has made it."""
     for tag in list_tags(table):
         if tag.name.startswith(TAG_PREFIX) and same_commit(tag.snapshot, target):
             return tag.name
     name = f"{TAG_PREFIX}{target.id}-{table.env.new_id()}"
-    if not make_tag(table, Tag(name, target), news):
+    if not make_tag(table, Tag(name, target), notifier):
         raise ConflictError(f"tag {name!r} of {table.paths.root} exists already; run again")
     return name
 

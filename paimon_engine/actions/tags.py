@@ -137,11 +137,11 @@ def create_tag(context: Context, spec: CreateTag) -> TagResult:
     """
     table, executor = context.table, context.executor
     _check(spec)
-    with notifying(table, dry_run=spec.dry_run) as news:
-        result = _answer(table, spec, executor, news)
+    with notifying(table, dry_run=spec.dry_run) as notifier:
+        result = _answer(table, spec, executor, notifier)
         if result.status == "already_done" and not spec.dry_run:
             # The process that created it may have died before it sent the notification.
-            news.made({result.tag: result.snapshot_id})
+            notifier.made({result.tag: result.snapshot_id})
     return result
 
 
@@ -153,7 +153,7 @@ def _check(spec: CreateTag) -> None:
         raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp, watermark or as_of")
 
 
-def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNotifier) -> TagResult:
+def _answer(table: TableHandle, spec: CreateTag, executor: Executor, notifier: TagNotifier) -> TagResult:
     """Creates the tag, or decides by `if_exists` what to do with one of that name.
 
     Another process may create it after it was looked for: its tag is treated like one that was there before.
@@ -165,14 +165,14 @@ def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNo
     if existing is None:
         if spec.dry_run:
             return _result("dry_run", tag)
-        if make_tag(table, tag, news):
+        if make_tag(table, tag, notifier):
             return _result("created", tag)
         existing = read_tag(table, spec.tag)
         if spec.if_exists != "replace":
             return _accept(table, spec, existing)
     if same_commit(existing.snapshot, tag.snapshot) and existing.time_retained == tag.time_retained:
         return _result("already_done", existing)
-    return _replace(table, existing, tag, spec, executor, news=news)
+    return _replace(table, existing, tag, spec, executor, notifier=notifier)
 
 
 def _existing(table: TableHandle, name: str) -> Tag | None:
@@ -240,7 +240,7 @@ def _source(table: TableHandle, spec: CreateTag) -> Snapshot:
 
 
 def _replace(
-    table: TableHandle, old: Tag, new: Tag, spec: CreateTag, executor: Executor, *, news: TagNotifier
+    table: TableHandle, old: Tag, new: Tag, spec: CreateTag, executor: Executor, *, notifier: TagNotifier
 ) -> TagResult:
     root, roots = Root(table.paths.branch, old.snapshot, old.name), all_roots(table)
     check_no_branch_from(roots, [root])
@@ -248,7 +248,7 @@ def _replace(
     if spec.dry_run:
         return _with_files(_result("dry_run", new), Deletion(plan.files, plan.stopped))
     prepared = prepare(table, plan, spec, "create_tag", roots=[table.paths.tag(old.name)])
-    move_tag(table, old, new, news)
+    move_tag(table, old, new, notifier)
     return _with_files(_result("replaced", new), carry_out(table, plan, executor, prepared))
 
 
@@ -280,14 +280,14 @@ def rename_tag(context: Context, spec: RenameTag) -> TagResult:
     table = context.table
     check_inside_directory("tag", spec.tag)
     check_tag_name(spec.to)
-    with notifying(table, only_files=True) as news:
-        result = _renamed(table, spec, news)
+    with notifying(table, only_files=True) as notifier:
+        result = _renamed(table, spec, notifier)
         if result.status == "already_done":
-            news.made({result.tag: result.snapshot_id})
+            notifier.made({result.tag: result.snapshot_id})
     return result
 
 
-def _renamed(table: TableHandle, spec: RenameTag, news: TagNotifier) -> TagResult:
+def _renamed(table: TableHandle, spec: RenameTag, notifier: TagNotifier) -> TagResult:
     taken, old = _existing(table, spec.to), _existing(table, spec.tag)
     if old is None:
         # Renamed already, or never there: then the error says which tags there are.
@@ -297,9 +297,9 @@ def _renamed(table: TableHandle, spec: RenameTag, news: TagNotifier) -> TagResul
     new = replace(old, name=spec.to)
     check_no_branch_from(all_roots(table), [Root(table.paths.branch, old.snapshot, old.name)])
     # An equal tag of the new name is what a rename that was interrupted has left.
-    if taken not in (None, new) or not make_tag(table, new, news):
+    if taken not in (None, new) or not make_tag(table, new, notifier):
         raise ConflictError(f"tag {spec.to!r} of {table.paths.root} exists already; delete it first")
-    remove_tags(table, {spec.tag: old.snapshot.id}, news)
+    remove_tags(table, {spec.tag: old.snapshot.id}, notifier)
     return _result("renamed", new)
 
 
@@ -319,11 +319,11 @@ def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
     """
     table, executor = context.table, context.executor
     check_inside_directory("tag", spec.tag)
-    with notifying(table, dry_run=spec.dry_run) as news:
-        return _deleted(table, spec, executor, news)
+    with notifying(table, dry_run=spec.dry_run) as notifier:
+        return _deleted(table, spec, executor, notifier)
 
 
-def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagNotifier) -> DeleteTagResult:
+def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, notifier: TagNotifier) -> DeleteTagResult:
     """Removes the tag, then the files that only it needed; a tag that cannot be read is deleted without its files."""
     path = table.paths.tag(spec.tag)
     status = "dry_run" if spec.dry_run else "deleted"
@@ -341,7 +341,7 @@ def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagN
         if spec.dry_run:
             return result
         moved = prepare(table, DeletionPlan({}, {}), spec, "delete_tag", roots=tag_files(table, [spec.tag])).quarantine
-        remove_tags(table, {spec.tag: None}, news)
+        remove_tags(table, {spec.tag: None}, notifier)
         return replace(result, quarantine=None if moved is None else moved.name)
     root, roots = Root(table.paths.branch, tag.snapshot, tag.name), all_roots(table)
     check_no_branch_from(roots, [root])
@@ -350,7 +350,7 @@ def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagN
     stopped, quarantine = plan.stopped, None
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "delete_tag", roots=tag_files(table, [spec.tag]))
-        remove_tags(table, {spec.tag: tag.snapshot.id}, news)
+        remove_tags(table, {spec.tag: tag.snapshot.id}, notifier)
         deletion = carry_out(table, plan, executor, prepared)
         files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     return DeleteTagResult(

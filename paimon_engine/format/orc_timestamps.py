@@ -100,10 +100,10 @@ def needs_rewriting(moments: Moments) -> bool:
 
 def without_form(moments: Moments) -> npt.NDArray[np.bool_]:
     """Which timestamps ORC cannot store: parts of a millisecond in the last second before 1970, except its first."""
-    held: npt.NDArray[np.bool_] = (
+    can_be_stored: npt.NDArray[np.bool_] = (
         (moments.seconds != -1) | (moments.nanos < NANOS_PER_MILLI) | (moments.nanos % NANOS_PER_MILLI == 0)
     )
-    return ~held
+    return ~can_be_stored
 
 
 def rewrite(source: BinaryIO, sink: BinaryIO) -> None:

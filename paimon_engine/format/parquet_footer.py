@@ -48,7 +48,7 @@ class FooterSink:
     def __init__(self, sink: BinaryIO) -> None:
         """Passes everything on, until `hold` is called."""
         self._sink = sink
-        self._held: bytearray | None = None
+        self._buffer: bytearray | None = None
         self._recorded: list[bytes] = []
         self._to_record = 0
         self._is_given_up = False
@@ -65,14 +65,14 @@ class FooterSink:
         if self._to_record > 0:
             self._recorded.append(data)
             self._to_record -= len(data)
-        if self._held is None:
+        if self._buffer is None:
             return self._sink.write(data)
-        self._held += data
+        self._buffer += data
         return len(data)
 
     def tell(self) -> int:
         """Bytes so far."""
-        return self._sink.tell() + len(self._held or b"")
+        return self._sink.tell() + len(self._buffer or b"")
 
     def flush(self) -> None:
         """Nothing: the sink's owner flushes it."""
@@ -92,12 +92,12 @@ class FooterSink:
 
     def hold(self) -> None:
         """The footer comes next."""
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def release(self, change: Callable[[bytes], bytes]) -> None:
         """Writes the footer, changed by this function."""
-        assert self._held is not None
-        data = bytes(self._held)
+        assert self._buffer is not None
+        data = bytes(self._buffer)
         if not data.endswith(_MAGIC):
             raise ValueError(f"what Arrow wrote ends in {data[-8:]!r}, not in a footer")
         begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")

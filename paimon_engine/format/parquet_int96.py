@@ -81,7 +81,7 @@ def _chunks(chunks: bytes) -> bytes:
     return listed(
         STRUCT,
         [
-            changed(chunk, {ColumnChunk.META_DATA: lambda said: changed(said, {ColumnMetaData.TYPE: _type})})
+            changed(chunk, {ColumnChunk.META_DATA: lambda metadata: changed(metadata, {ColumnMetaData.TYPE: _type})})
             for chunk in elements(chunks)
         ],
     )

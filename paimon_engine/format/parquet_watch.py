@@ -116,12 +116,12 @@ class _Chunk:
     def __init__(self, pages: ChunkPages, index: int) -> None:
         self.pages = pages
         self.index = index
-        self._held = b""
+        self._partial_header = b""
         """Bytes from the begin of a header on, of which the rest was not read yet."""
 
     def restart(self, batch_rows: int, longest_bytes: int) -> None:
         """As `ChunkPages.restart`."""
-        self._held = b""
+        self._partial_header = b""
         self.pages.restart(batch_rows, longest_bytes)
 
     def pass_by(self, begin: int, data: bytes) -> None:
@@ -131,19 +131,19 @@ class _Chunk:
         """
         pages, end = self.pages, begin + len(data)
         while not pages.is_complete:
-            known = pages.at + len(self._held)
+            known = pages.at + len(self._partial_header)
             if known >= end:
                 return
             if known < begin:
                 # Arrow reads a chunk from its begin, so that this offset comes later, or never.
                 return
-            if self._held:
-                data, begin, self._held = self._held + data[known - begin :], pages.at, b""
+            if self._partial_header:
+                data, begin, self._partial_header = self._partial_header + data[known - begin :], pages.at, b""
             try:
                 head, behind = page_head(data, pages.at - begin)
             except IndexError as error:
-                self._held = data[pages.at - begin :]
-                if len(self._held) > _HEADER_BYTES_MAX:
+                self._partial_header = data[pages.at - begin :]
+                if len(self._partial_header) > _HEADER_BYTES_MAX:
                     pages.refuse_header(error)
                 return
             except DECODE_ERRORS as error:

@@ -75,12 +75,12 @@ def _wait_until_ready(channel: grpc.Channel, builder: DefaultChannelBuilder) -> 
 
 
 def _error(error: grpc.RpcError, endpoint: str) -> InvalidArgumentError | SparkError:
-    said = error.details() or error.code().name
+    reason = error.details() or error.code().name
     if error.code() in _REFUSALS:
         return InvalidArgumentError(
-            f"The Spark Connect server at {endpoint} refuses this user: {said}; give the token of the connection, or "
+            f"The Spark Connect server at {endpoint} refuses this user: {reason}; give the token of the connection, or "
             "another one"
         )
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-        return SparkError(f"The server at {endpoint} is not a Spark Connect server ({said}): check host and port")
-    return SparkError(f"The Spark Connect server at {endpoint} does not answer: {error.code().name}, {said}")
+        return SparkError(f"The server at {endpoint} is not a Spark Connect server ({reason}): check host and port")
+    return SparkError(f"The Spark Connect server at {endpoint} does not answer: {error.code().name}, {reason}")

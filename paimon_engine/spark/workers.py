@@ -101,7 +101,7 @@ def _problems(answer: Mapping[str, Any]) -> list[str]:
     """What is wrong on a worker, in words."""
     where = f"on {answer['host']} ({answer['python']})"
     lacking = [f'"{name}>={NEEDED[name]}"' for name, _ in answer["missing"]]
-    found = [f"{name}: {said}" for name, said in answer["missing"]]
+    found = [f"{name}: {error}" for name, error in answer["missing"]]
     problems = []
     if lacking:
         problems.append(f"the worker {where} lacks packages ({', '.join(found)}): pip install {' '.join(lacking)}")

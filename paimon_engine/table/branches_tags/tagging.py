@@ -57,23 +57,23 @@ def wall_clock(epoch_ms: int) -> datetime:
         return datetime.max if epoch_ms > 0 else datetime.min  # noqa: DTZ901 - see above
 
 
-def make_tag(table: TableHandle, tag: Tag, news: TagNotifier) -> bool:
+def make_tag(table: TableHandle, tag: Tag, notifier: TagNotifier) -> bool:
     """Creates the tag: True, or False if a different one of that name exists. May be repeated.
 
     Raises: ConflictError if its snapshot expired meanwhile; CorruptTableError if it is there and lacks metadata;
     StorageError.
     """
-    news.expect({tag.name: tag.snapshot.id})
+    notifier.expect({tag.name: tag.snapshot.id})
     if not _create(table, tag):
-        news.undone(tag.name)
+        notifier.undone(tag.name)
         return False
 
     def undo() -> None:
         table.env.storage.delete([table.paths.tag(tag.name)])
-        news.undone(tag.name)
+        notifier.undone(tag.name)
 
     _look_again(table, tag, undo=undo)
-    news.made({tag.name: tag.snapshot.id})
+    notifier.made({tag.name: tag.snapshot.id})
     return True
 
 
@@ -90,17 +90,17 @@ def _create(table: TableHandle, tag: Tag) -> bool:
     return table.env.storage.read(path) == data
 
 
-def move_tag(table: TableHandle, old: Tag, new: Tag, news: TagNotifier) -> None:
+def move_tag(table: TableHandle, old: Tag, new: Tag, notifier: TagNotifier) -> None:
     """Puts an existing tag on another snapshot; the files that only the old one kept are the caller's.
 
     Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was, or is missing if others
     have deleted it or its files.
     """
-    news.expect({new.name: new.snapshot.id})
+    notifier.expect({new.name: new.snapshot.id})
     data = tag_to_json(new).encode()
     table.env.storage.overwrite(table.paths.tag(new.name), data)
     _look_again(table, new, undo=lambda: _put_back(table, old, data))
-    news.made({new.name: new.snapshot.id})
+    notifier.made({new.name: new.snapshot.id})
 
 
 def _put_back(table: TableHandle, old: Tag, written: bytes) -> None:
@@ -121,7 +121,7 @@ def _lacks_files(table: TableHandle, snapshot: Snapshot) -> bool:
         return True
     paths = DataPaths(table)
     needed = [path for entry in live_entries(table, snapshot) for path, _ in paths.of(entry)]
-    return not all(in_threads(table, lambda line, path: store_of(line, path).exists(path), needed))
+    return not all(in_threads(table, lambda handle, path: store_of(handle, path).exists(path), needed))
 
 
 def _look_again(table: TableHandle, tag: Tag, *, undo: Callable[[], None]) -> None:
@@ -131,9 +131,9 @@ def _look_again(table: TableHandle, tag: Tag, *, undo: Callable[[], None]) -> No
 
     Raises: ConflictError if the snapshot is gone; CorruptTableError if it is there and lacks metadata.
     """
-    held = _is_held_elsewhere(table, tag)
-    missing = missing_metadata(table, tag.snapshot) if held else None
-    if not held or missing is not None:
+    is_kept = _is_held_elsewhere(table, tag)
+    missing = missing_metadata(table, tag.snapshot) if is_kept else None
+    if not is_kept or missing is not None:
         undo()
         if missing is not None and _is_held_elsewhere(table, tag):
             # No expiry, which hides a snapshot before it deletes files of it: this one is there and not whole.
@@ -164,11 +164,11 @@ def tag_files(table: TableHandle, names: Sequence[str]) -> list[str]:
     return [path for name in names for path in (table.paths.tag(name), table.paths.tag_success(name))]
 
 
-def remove_tags(table: TableHandle, tags: Mapping[str, int | None], news: TagNotifier) -> None:
+def remove_tags(table: TableHandle, tags: Mapping[str, int | None], notifier: TagNotifier) -> None:
     """Removes tags, by name and snapshot, and notifies listeners. What only the tags kept is the caller's."""
-    news.expect(tags, gone=True)
+    notifier.expect(tags, gone=True)
     table.env.storage.delete([table.paths.tag(name) for name in tags])
-    news.gone(tags)
+    notifier.gone(tags)
 
 
 def named_tags(roots: Iterable[Root]) -> dict[str, int | None]:
@@ -183,12 +183,12 @@ def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executo
     """
     identities = {root.identity for root in gone}
     kept = [root for root in roots if root.identity not in identities]
-    held = {_commit_of(root) for root in kept if not root.is_changelog}
+    commits = {_commit_of(root) for root in kept if not root.is_changelog}
     # Of several roots on one commit, one is enough.
     alone = {_commit_of(root): root for root in gone if not root.is_changelog}
-    lonely = [root for commit, root in alone.items() if commit not in held]
+    lonely = [root for commit, root in alone.items() if commit not in commits]
     changelogs = [root for root in gone if root.is_changelog]
-    spared = [root for commit, root in alone.items() if commit in held]
+    spared = [root for commit, root in alone.items() if commit in commits]
     # Another root may have the same commit, unless it is removed, too.
     unread = (lambda: _candidates(table, spared)) if spared else None
     if not lonely and not changelogs:

@@ -57,8 +57,8 @@ def miscounted(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> str 
     added, deleted = counts(entries)
     if (added, deleted) == (manifest.added_count, manifest.deleted_count):
         return None
-    said = f"{manifest.added_count} and {manifest.deleted_count}"
-    return f"it adds {added} files and removes {deleted}, a manifest list says {said}"
+    listed = f"{manifest.added_count} and {manifest.deleted_count}"
+    return f"it adds {added} files and removes {deleted}, a manifest list says {listed}"
 
 
 def outside_statistics(table: TableHandle, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> str | None:

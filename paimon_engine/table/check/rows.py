@@ -315,23 +315,23 @@ class _FileCheck:
         if not stats.null_counts:
             return
         listed = from_simple_stats([field.type for field in columns], stats)
-        for field, said in zip(columns, listed, strict=True):
+        for field, noted in zip(columns, listed, strict=True):
             if not isinstance(field.type, AtomicType):
                 continue
             actual = found[field.name]
-            if said.null_count not in (None, actual.null_count):
-                what = f"has {actual.null_count} nulls, its statistics say {said.null_count}"
+            if noted.null_count not in (None, actual.null_count):
+                what = f"has {actual.null_count} nulls, its statistics say {noted.null_count}"
                 self._problems.append(f"column {field.name} {what}")
             # Where there is a NaN no bounds were gathered; those of ORC files leave it out, and count spaces of CHARs.
             is_other = not counts_nan(self._file) and (is_float(field) or orc.has_char(field.type))
             if actual.min is None or is_other:
                 continue
-            if said.max is not None and said.max < actual.max <= upper(field.type, said.max):
+            if noted.max is not None and noted.max < actual.max <= upper(field.type, noted.max):
                 self.note(_CUT_BOUND.format(field.name))
                 continue
             for outside, bound in (
-                (said.min is not None and actual.min < said.min, f"{actual.min!r}, below {said.min!r}"),
-                (said.max is not None and actual.max > said.max, f"{actual.max!r}, above {said.max!r}"),
+                (noted.min is not None and actual.min < noted.min, f"{actual.min!r}, below {noted.min!r}"),
+                (noted.max is not None and actual.max > noted.max, f"{actual.max!r}, above {noted.max!r}"),
             ):
                 if outside:
                     self._problems.append(f"column {field.name} has {bound}, the bound in its statistics")

@@ -173,11 +173,11 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
 
 def _consumers(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
     for branch in dict.fromkeys([MAIN_BRANCH, *(root.branch for root in roots)]):
-        line = with_branch_paths(table, branch)
+        on_branch = with_branch_paths(table, branch)
         try:
-            consumers(line)
+            consumers(on_branch)
         except CorruptTableError as error:
-            yield Problem(line.paths.consumer_dir, str(error))
+            yield Problem(on_branch.paths.consumer_dir, str(error))
 
 
 def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
@@ -193,11 +193,11 @@ def _hints(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
     if table.snapshot_service is not None:
         return
     for branch in dict.fromkeys(root.branch for root in roots if root.is_snapshot):
-        line = with_branch_paths(table, branch)
-        hint = stale_latest_hint(line)
+        on_branch = with_branch_paths(table, branch)
+        hint = stale_latest_hint(on_branch)
         # Another look, since it may move on between two calls.
-        if hint is not None and stale_latest_hint(line) == hint:
-            yield Problem(line.paths.latest_hint, f"names snapshot {hint}, which is not there")
+        if hint is not None and stale_latest_hint(on_branch) == hint:
+            yield Problem(on_branch.paths.latest_hint, f"names snapshot {hint}, which is not there")
 
 
 def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:

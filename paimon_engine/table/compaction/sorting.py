@@ -1,6 +1,6 @@
 """Sorting a stream of rows in bounded memory.
 
-1. Rows are held until a third of the memory is full, then sorted and written to a temporary file: a run.
+1. Rows are buffered until a third of the memory is full, then sorted and written to a temporary file: a run.
 2. The runs are merged: of the batch at the head of each, all rows up to the smallest last value come out, sorted. That
    consumes one batch at least, so that memory contains a batch per run.
 
@@ -25,40 +25,40 @@ def sort_rows(batches: Iterable[pa.RecordBatch], column: str, memory_bytes: int)
     """The rows in ascending order of a column without nulls, in about that much memory; runs are on the local disk."""
     room = max(1, memory_bytes // 3)
     with tempfile.TemporaryDirectory(prefix="paimon-sort-") as directory:
-        held: list[pa.RecordBatch] = []
-        held_bytes = 0
+        buffered: list[pa.RecordBatch] = []
+        buffered_bytes = 0
         runs: list[str] = []
         for batch in batches:
-            held.append(batch)
-            held_bytes += batch.nbytes
-            if held_bytes >= room:
+            buffered.append(batch)
+            buffered_bytes += batch.nbytes
+            if buffered_bytes >= room:
                 runs.append(f"{directory}/{len(runs)}.arrow")
-                _write_run(runs[-1], held, column, room // _RUNS_EXPECTED)
-                held, held_bytes = [], 0
+                _write_run(runs[-1], buffered, column, room // _RUNS_EXPECTED)
+                buffered, buffered_bytes = [], 0
         if not runs:
-            yield from _sorted(held, column, BATCH_ROWS)
+            yield from _sorted(buffered, column, BATCH_ROWS)
             return
-        if held:
+        if buffered:
             runs.append(f"{directory}/{len(runs)}.arrow")
-            _write_run(runs[-1], held, column, room // _RUNS_EXPECTED)
-            held = []
+            _write_run(runs[-1], buffered, column, room // _RUNS_EXPECTED)
+            buffered = []
         yield from _merged([_read_run(path) for path in runs], column)
 
 
-def _sorted(held: Sequence[pa.RecordBatch], column: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    if not held:
+def _sorted(buffered: Sequence[pa.RecordBatch], column: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    if not buffered:
         return
-    rows = pa.Table.from_batches(held).combine_chunks()
+    rows = pa.Table.from_batches(buffered).combine_chunks()
     order = pc.sort_indices(rows, [(column, "ascending")])
     for begin in range(0, rows.num_rows, batch_rows):
         yield from rows.take(order.slice(begin, batch_rows)).combine_chunks().to_batches()
 
 
-def _write_run(path: str, held: list[pa.RecordBatch], column: str, batch_bytes: int) -> None:
-    row_bytes = max(1, sum(batch.nbytes for batch in held) // max(1, sum(batch.num_rows for batch in held)))
+def _write_run(path: str, buffered: list[pa.RecordBatch], column: str, batch_bytes: int) -> None:
+    row_bytes = max(1, sum(batch.nbytes for batch in buffered) // max(1, sum(batch.num_rows for batch in buffered)))
     batch_rows = max(1, min(BATCH_ROWS, batch_bytes // row_bytes))
-    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, held[0].schema) as writer:
-        for batch in _sorted(held, column, batch_rows):
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, buffered[0].schema) as writer:
+        for batch in _sorted(buffered, column, batch_rows):
             writer.write_batch(batch)
 
 

@@ -73,80 +73,84 @@ class MissingVersions:
     is_certain: bool = False
 
 
-def find_missing_versions(line: BranchObservation) -> Iterator[MissingVersions]:
+def find_missing_versions(observed: BranchObservation) -> Iterator[MissingVersions]:
     """The reasons to believe that listings of the branch are incomplete; none if all signs agree."""
-    of = "" if line.branch == MAIN_BRANCH else f" of branch {line.branch!r}"
-    if line.unlisted:
-        what = f"snapshot {shown(line.unlisted)}{of} exists, but the listing of its directory lacks it"
-        yield MissingVersions(line.branch, f"{what}: the listing is incomplete", is_certain=True)
-    newest = line.snapshots[-1] if line.snapshots else None
-    if line.latest_hint is not None and line.latest_hint > (newest or 0) and line.latest_hint not in line.unlisted:
+    of = "" if observed.branch == MAIN_BRANCH else f" of branch {observed.branch!r}"
+    if observed.unlisted:
+        what = f"snapshot {shown(observed.unlisted)}{of} exists, but the listing of its directory lacks it"
+        yield MissingVersions(observed.branch, f"{what}: the listing is incomplete", is_certain=True)
+    newest = observed.snapshots[-1] if observed.snapshots else None
+    if (
+        observed.latest_hint is not None
+        and observed.latest_hint > (newest or 0)
+        and observed.latest_hint not in observed.unlisted
+    ):
         seen = "no snapshot is listed" if newest is None else f"the newest one listed is {newest}"
         way = "" if newest is None else f", or make {newest} the latest by rollback(snapshot={newest})"
-        reason = f"hint LATEST{of} names snapshot {line.latest_hint}, but {seen}; {WAIT}{way}"
-        yield MissingVersions(line.branch, reason)
-    if newest is None and not line.unlisted:
-        yield from _without_snapshots(line, of)
-    elif line.snapshots:
-        yield from _below(line, of)
-    yield from _changelogs(line, of)
+        reason = f"hint LATEST{of} names snapshot {observed.latest_hint}, but {seen}; {WAIT}{way}"
+        yield MissingVersions(observed.branch, reason)
+    if newest is None and not observed.unlisted:
+        yield from _without_snapshots(observed, of)
+    elif observed.snapshots:
+        yield from _below(observed, of)
+    yield from _changelogs(observed, of)
 
 
-def _without_snapshots(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
+def _without_snapshots(observed: BranchObservation, of: str) -> Iterator[MissingVersions]:
     """Signs of versions where no snapshot is listed: a hint, tags or changelogs, or a branch without a schema."""
-    if line.earliest_hint is not None and line.latest_hint is None:
+    if observed.earliest_hint is not None and observed.latest_hint is None:
         yield MissingVersions(
-            line.branch, f"hint EARLIEST{of} names snapshot {line.earliest_hint}, but none is listed; {WAIT}"
+            observed.branch, f"hint EARLIEST{of} names snapshot {observed.earliest_hint}, but none is listed; {WAIT}"
         )
-    if (line.tags or line.changelogs) and not line.removed_snapshots:
-        what = f"tag {shown(line.tags)}" if line.tags else f"changelog {shown(line.changelogs)}"
-        finish = "" if line.branch == MAIN_BRANCH else ", or run delete_branch if its deletion was interrupted"
-        yield MissingVersions(line.branch, f"{what}{of} exists, but no snapshot is listed; {WAIT}{finish}")
-    if not line.has_schema:
+    if (observed.tags or observed.changelogs) and not observed.removed_snapshots:
+        what = f"tag {shown(observed.tags)}" if observed.tags else f"changelog {shown(observed.changelogs)}"
+        finish = "" if observed.branch == MAIN_BRANCH else ", or run delete_branch if its deletion was interrupted"
+        yield MissingVersions(observed.branch, f"{what}{of} exists, but no snapshot is listed; {WAIT}{finish}")
+    if not observed.has_schema:
         yield MissingVersions(
-            line.branch,
-            f"the directory of branch {line.branch!r} has no schema, so versions of it may be missing, too; {WAIT}, "
-            "or remove what is left of it with delete_branch",
+            observed.branch,
+            f"the directory of branch {observed.branch!r} has no schema, so versions of it may be missing, too; "
+            f"{WAIT}, or remove what is left of it with delete_branch",
         )
 
 
-def _below(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
+def _below(observed: BranchObservation, of: str) -> Iterator[MissingVersions]:
     """Snapshots between the hint EARLIEST and the first one listed, unless an interrupted deletion removed them."""
-    hint, first = line.earliest_hint, line.snapshots[0]
+    hint, first = observed.earliest_hint, observed.snapshots[0]
     if hint is None or not 0 < hint < first:
         return
-    if not set(range(hint, first)) <= line.removed_snapshots:
+    if not set(range(hint, first)) <= observed.removed_snapshots:
         yield MissingVersions(
-            line.branch,
+            observed.branch,
             f"hint EARLIEST{of} names snapshot {hint}, but the first one listed is {first}; {WAIT}, or "
             "run repair_earliest_snapshot if those before it have expired",
             is_earlier=True,
         )
 
 
-def _changelogs(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
+def _changelogs(observed: BranchObservation, of: str) -> Iterator[MissingVersions]:
     """Changelogs that hints name, or that exist by their names, and that the listing lacks."""
-    if line.unlisted_changelogs:
-        what = f"changelog {shown(line.unlisted_changelogs)}{of} exists, but the listing of its directory lacks it"
-        yield MissingVersions(line.branch, f"{what}: the listing is incomplete", is_certain=True)
-    latest, earliest = line.latest_changelog_hint, line.earliest_changelog_hint
-    newest = line.changelogs[-1] if line.changelogs else 0
+    if observed.unlisted_changelogs:
+        what = f"changelog {shown(observed.unlisted_changelogs)}{of} exists, but the listing of its directory lacks it"
+        yield MissingVersions(observed.branch, f"{what}: the listing is incomplete", is_certain=True)
+    latest, earliest = observed.latest_changelog_hint, observed.earliest_changelog_hint
+    newest = observed.changelogs[-1] if observed.changelogs else 0
     # When all changelogs expire, Java sets EARLIEST to the id after the last one, and does not change LATEST.
     all_expired = earliest is not None and latest is not None and earliest > latest
-    if latest is not None and latest > newest and not all_expired and latest not in line.removed_changelogs:
+    if latest is not None and latest > newest and not all_expired and latest not in observed.removed_changelogs:
         seen = f"the newest one listed is {newest}" if newest else "none is listed"
         what = f"hint LATEST of the changelogs{of} names {latest}, but {seen}"
         way = "or run expire_changelogs if they have expired"
-        yield MissingVersions(line.branch, f"{what}; {WAIT}, {way}", is_earlier=True)
-    first = line.changelogs[0] if line.changelogs else None
+        yield MissingVersions(observed.branch, f"{what}; {WAIT}, {way}", is_earlier=True)
+    first = observed.changelogs[0] if observed.changelogs else None
     if (
         first is not None
         and earliest is not None
         and 0 < earliest < first
-        and not set(range(earliest, first)) <= line.removed_changelogs
+        and not set(range(earliest, first)) <= observed.removed_changelogs
     ):
         what = f"hint EARLIEST of the changelogs{of} names {earliest}, but the first one listed is {first}"
-        yield MissingVersions(line.branch, f"{what}; {WAIT}", is_earlier=True)
+        yield MissingVersions(observed.branch, f"{what}; {WAIT}", is_earlier=True)
 
 
 def shown(items: Sequence[object] | Collection[object]) -> str:

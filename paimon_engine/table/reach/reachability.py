@@ -135,12 +135,12 @@ def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots
     doubts: list[Doubt] = []
     earlier: list[Doubt] = []
     for branch in (MAIN_BRANCH, *branches(table)):
-        line = with_branch_paths(table, branch)
-        seen = observe_branch(line)
+        on_branch = with_branch_paths(table, branch)
+        seen = observe_branch(on_branch)
         for unseen in find_missing_versions(seen):
             doubt = Doubt(branch, None, unseen.reason, may_pass=True, is_certain=unseen.is_certain)
             (earlier if unseen.is_earlier else doubts).append(doubt)
-        for item in _roots_of(line, seen):
+        for item in _roots_of(on_branch, seen):
             if isinstance(item, Root):
                 found.append(item)
             else:
@@ -162,37 +162,37 @@ def _unlisted(table: TableHandle, absent: Collection[RootIdentity]) -> list[Root
 
 def _root_by_name(table: TableHandle, asked: tuple[str, str, int, bool]) -> Root | Doubt | None:
     branch, tag, number, is_changelog = asked
-    line = with_branch_paths(table, branch)
+    on_branch = with_branch_paths(table, branch)
     if tag:
-        return _tag_root(line, tag)
-    return _changelog_root(line, number) if is_changelog else _snapshot_root(line, number)
+        return _tag_root(on_branch, tag)
+    return _changelog_root(on_branch, number) if is_changelog else _snapshot_root(on_branch, number)
 
 
-def _roots_of(line: TableHandle, seen: BranchObservation) -> list[Root | Doubt]:
+def _roots_of(on_branch: TableHandle, seen: BranchObservation) -> list[Root | Doubt]:
     """Roots and doubts of one branch.
 
     Roots that vanish between listing and reading are left out. If a snapshot vanished for another reason than expiry,
     there is a gap now, which `lost_roots` finds.
     """
-    found: list[Root | Doubt | None] = [*in_threads(line, _snapshot_root, seen.snapshots)]
-    found += in_threads(line, _tag_root, seen.tags)
-    found += in_threads(line, _changelog_root, seen.changelogs)
+    found: list[Root | Doubt | None] = [*in_threads(on_branch, _snapshot_root, seen.snapshots)]
+    found += in_threads(on_branch, _tag_root, seen.tags)
+    found += in_threads(on_branch, _changelog_root, seen.changelogs)
     return [item for item in found if item is not None]
 
 
-def _snapshot_root(line: TableHandle, number: int) -> Root | Doubt | None:
-    branch, path = line.paths.branch, line.paths.snapshot(number)
-    return _parsed_root(branch, number, path, lambda: Root(branch, read_snapshot(line, number)))
+def _snapshot_root(on_branch: TableHandle, number: int) -> Root | Doubt | None:
+    branch, path = on_branch.paths.branch, on_branch.paths.snapshot(number)
+    return _parsed_root(branch, number, path, lambda: Root(branch, read_snapshot(on_branch, number)))
 
 
-def _tag_root(line: TableHandle, name: str) -> Root | Doubt | None:
-    branch, path = line.paths.branch, line.paths.tag(name)
-    return _parsed_root(branch, None, path, lambda: Root(branch, read_tag(line, name).snapshot, name))
+def _tag_root(on_branch: TableHandle, name: str) -> Root | Doubt | None:
+    branch, path = on_branch.paths.branch, on_branch.paths.tag(name)
+    return _parsed_root(branch, None, path, lambda: Root(branch, read_tag(on_branch, name).snapshot, name))
 
 
-def _changelog_root(line: TableHandle, number: int) -> Root | Doubt | None:
-    branch, path = line.paths.branch, line.paths.changelog(number)
-    return _parsed_root(branch, number, path, lambda: changelog_root(line, read_changelog(line, number)))
+def _changelog_root(on_branch: TableHandle, number: int) -> Root | Doubt | None:
+    branch, path = on_branch.paths.branch, on_branch.paths.changelog(number)
+    return _parsed_root(branch, number, path, lambda: changelog_root(on_branch, read_changelog(on_branch, number)))
 
 
 def _parsed_root(branch: str, number: int | None, path: str, read: Callable[[], Root]) -> Root | Doubt | None:
@@ -205,9 +205,9 @@ def _parsed_root(branch: str, number: int | None, path: str, read: Callable[[], 
         return Doubt(branch, number, str(error), path=path)
 
 
-def changelog_root(line: TableHandle, snapshot: Snapshot) -> Root:
+def changelog_root(on_branch: TableHandle, snapshot: Snapshot) -> Root:
     """The root of a changelog with that snapshot's content; the changelog exists, or will when the snapshot expires."""
-    return Root(line.paths.branch, snapshot, is_changelog=True, keeps_delta=keeps_delta(line, snapshot))
+    return Root(on_branch.paths.branch, snapshot, is_changelog=True, keeps_delta=keeps_delta(on_branch, snapshot))
 
 
 def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
@@ -218,29 +218,29 @@ def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
     found: list[Root] = []
     unreadable: list[tuple[str, str]] = []
     for branch in (MAIN_BRANCH, *branches(table)):
-        line = with_branch_paths(table, branch)
-        paths, ids = line.paths, snapshot_ids(line)
-        for snapshot_id, snapshot in zip(ids, in_threads(line, _try_snapshot, ids), strict=True):
+        on_branch = with_branch_paths(table, branch)
+        paths, ids = on_branch.paths, snapshot_ids(on_branch)
+        for snapshot_id, snapshot in zip(ids, in_threads(on_branch, _try_snapshot, ids), strict=True):
             if isinstance(snapshot, Snapshot):
                 found.append(Root(branch, snapshot))
             else:
                 unreadable.append((paths.snapshot(snapshot_id), snapshot))
-        for name in tag_names(line):
+        for name in tag_names(on_branch):
             try:
-                found.append(Root(branch, read_tag(line, name).snapshot, name))
+                found.append(Root(branch, read_tag(on_branch, name).snapshot, name))
             except PaimonError as error:
                 unreadable.append((paths.tag(name), str(error)))
-        for number in changelog_ids(line):
+        for number in changelog_ids(on_branch):
             try:
-                found.append(changelog_root(line, read_changelog(line, number)))
+                found.append(changelog_root(on_branch, read_changelog(on_branch, number)))
             except PaimonError as error:
                 unreadable.append((paths.changelog(number), str(error)))
     return found, unreadable
 
 
-def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
+def _try_snapshot(on_branch: TableHandle, snapshot_id: int) -> Snapshot | str:
     try:
-        return read_snapshot(line, snapshot_id)
+        return read_snapshot(on_branch, snapshot_id)
     except NotFoundError:
         return "it vanished while it was read; run again when no expiry or rollback is running"
     except PaimonError as error:
@@ -250,8 +250,8 @@ def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
 def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
     """Pairs of snapshots of a branch between which others are missing."""
     for branch in dict.fromkeys(root.branch for root in roots):
-        line = [root for root in roots if root.branch == branch and root.is_snapshot]
-        for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
+        of_branch = [root for root in roots if root.branch == branch and root.is_snapshot]
+        for one, following in pairwise(sorted(of_branch, key=lambda root: root.snapshot.id)):
             if following.snapshot.id != one.snapshot.id + 1:
                 yield one, following
 
@@ -268,10 +268,10 @@ def lost_roots(
     found = list(roots.doubts)
     found += (doubt for doubt in roots.earlier if not but_earlier or doubt.branch != table.paths.branch)
     for branch in dict.fromkeys(root.branch for root in roots):
-        line = [root for root in roots if root.branch == branch and root.is_snapshot]
-        ends = {root.snapshot.id - 1 for root in line if root.identity in removed_ids}
+        of_branch = [root for root in roots if root.branch == branch and root.is_snapshot]
+        ends = {root.snapshot.id - 1 for root in of_branch if root.identity in removed_ids}
         unread = roots.unread(branch, with_branch_paths(table, branch).paths.snapshot)
-        gaps = missing_between(branch, sorted({*(root.snapshot.id for root in line), *unread}))
+        gaps = missing_between(branch, sorted({*(root.snapshot.id for root in of_branch), *unread}))
         found += (gap for gap in gaps if gap.snapshot_id not in ends)
     return tuple(found)
 

@@ -137,26 +137,26 @@ def protected(
         # Also files named by snapshot fields that are unknown here: those of a later release, or a known field whose
         # name is damaged.
         extras = {value for value in root.snapshot.extras.values() if isinstance(value, str)}
-        held = {path for path in metadata if path in item.metadata or path.rpartition("/")[2] in extras}
+        needed = {path for path in metadata if path in item.metadata or path.rpartition("/")[2] in extras}
         failed = next(((name, entries[name]) for name in item.names if isinstance(entries.get(name), Failed)), None)
         if failed is not None:
             name, outcome = failed
             assert isinstance(outcome, Failed)
             reason = f"manifest {name} cannot be read: {outcome.message}"
             unknown.append(_doubt(root, reason, may_pass=isinstance(outcome.error(), StorageError)))
-            reached |= held
+            reached |= needed
             continue
         try:
-            held.update(path for path in _reached(item, entries, paths) if path in data)
+            needed.update(path for path in _reached(item, entries, paths) if path in data)
         except CorruptTableError as error:
             unknown.append(_doubt(root, f"{root.label} cannot be read: {error}"))
         else:
             why = None if root.is_changelog else strange.get(commit_of(root))
             if why is None:
-                holders[root.identity] = len(held)
+                holders[root.identity] = len(needed)
             else:
                 unknown.append(_doubt(root, why))
-        reached |= held
+        reached |= needed
     unsure = _beside_missing(table, [item for _, item in known], metadata)
     return Protection(frozenset(reached | unsure), holders, tuple(unknown))
 

@@ -118,9 +118,9 @@ def _buckets_without_overlaps(table: TableHandle, splits: Sequence[Split]) -> se
     levels_suffice = options.deletion_vectors_enabled or options.merge_engine == "first-row"
     return {
         bucket
-        for bucket, held in files.items()
-        if all(file.level > 0 and not file.delete_row_count for file in held)
-        and (levels_suffice or len({file.level for file in held}) == 1)
+        for bucket, members in files.items()
+        if all(file.level > 0 and not file.delete_row_count for file in members)
+        and (levels_suffice or len({file.level for file in members}) == 1)
     }
 
 

@@ -53,12 +53,12 @@ class Candidates:
         """Adds the files live in a root."""
         self._add(self._read(live_entries, root), why)
 
-    def add_tagged(self, tags: Sequence[Root], line: Sequence[Root]) -> None:
-        """Adds the files live in tags, unless a snapshot in `line` has the same commit: its files are added already.
+    def add_tagged(self, tags: Sequence[Root], snapshots: Sequence[Root]) -> None:
+        """Adds the files live in tags, unless one of `snapshots` has the same commit: its files are added already.
 
         If a commit could not be read, for example because it expired meanwhile, all tags are read.
         """
-        commits = set() if self.stopped else {root.snapshot.delta_manifest_list for root in line}
+        commits = set() if self.stopped else {root.snapshot.delta_manifest_list for root in snapshots}
         for root in tags:
             if root.snapshot.delta_manifest_list not in commits:
                 self.add_live(root, f"only in {root.label}")

@@ -87,7 +87,7 @@ class DeletionPlan:
     - `stopped`: messages about files that stay because of a doubt; `doubts`: these doubts.
     - `unknown`: reasons why nothing should be deleted now, since a later run may know more.
     - `born`: the snapshot id of the commit that created a file, if known.
-    - `held`: candidates that stay since a root reaches them, or may reach them. `carry_out` checks them again after
+    - `spared`: candidates that stay since a root reaches them, or may reach them. `carry_out` checks them again after
       the roots are removed.
     - `unread`: collects, if `carry_out` needs them, candidates of further removed roots that were not read for the
       plan, because other roots reach all of their files.
@@ -103,7 +103,7 @@ class DeletionPlan:
     doubts: tuple[Doubt, ...] = ()
     born: Mapping[str, int] = field(default_factory=dict)
     lists: tuple[Lists, ...] = ()
-    held: SparedFiles = field(default_factory=SparedFiles)
+    spared: SparedFiles = field(default_factory=SparedFiles)
     unread: Callable[[], Candidates] | None = None
     unchecked: frozenset[RootIdentity] = frozenset()
 
@@ -118,7 +118,7 @@ class DeletionPlan:
     def without_files(self, reasons: Sequence[str]) -> DeletionPlan:
         """The plan that deletes nothing, for these reasons."""
         stopped, unknown = (*self.stopped, *reasons), (*self.unknown, *reasons)
-        return replace(self, data={}, metadata={}, held=SparedFiles(), unread=None, stopped=stopped, unknown=unknown)
+        return replace(self, data={}, metadata={}, spared=SparedFiles(), unread=None, stopped=stopped, unknown=unknown)
 
 
 def plan_deletion(
@@ -164,13 +164,13 @@ def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Roo
 
 
 def _parted(plan: DeletionPlan, stay: Collection[str]) -> dict[str, Any]:
-    """Fields of the plan in which the paths of `stay` are moved from `data` and `metadata` to `held`."""
+    """Fields of the plan in which the paths of `stay` are moved from `data` and `metadata` to `spared`."""
     data = {path: item for path, item in plan.data.items() if path in stay}
     metadata = {path: item for path, item in plan.metadata.items() if path in stay}
     return {
         "data": {path: item for path, item in plan.data.items() if path not in stay},
         "metadata": {path: item for path, item in plan.metadata.items() if path not in stay},
-        "held": SparedFiles({**plan.held.data, **data}, {**plan.held.metadata, **metadata}),
+        "spared": SparedFiles({**plan.spared.data, **data}, {**plan.spared.metadata, **metadata}),
     }
 
 
@@ -317,7 +317,7 @@ def _with_released(
 
     They are added to the record and to the quarantine's list before they are deleted.
     """
-    more = DeletionPlan(plan.held.data, plan.held.metadata, born=plan.born, lists=plan.lists)
+    more = DeletionPlan(plan.spared.data, plan.spared.metadata, born=plan.born, lists=plan.lists)
     if plan.unread is not None:
         found = _of(plan.unread())
         more = replace(

@@ -62,7 +62,7 @@ _LISTS_AT_A_TIME: Final = 64
 
 
 @dataclass(frozen=True)
-class Line:
+class BranchHistory:
     """Snapshots and changelogs of one branch, each by id, ascending; and every root of the table."""
 
     snapshots: tuple[Root, ...]
@@ -70,19 +70,19 @@ class Line:
     roots: Roots
 
 
-def line_of(table: TableHandle, roots: Roots) -> Line:
+def history_of(table: TableHandle, roots: Roots) -> BranchHistory:
     """The table's branch, of all roots."""
     ours = sorted((root for root in roots if root.branch == table.paths.branch), key=lambda root: root.snapshot.id)
-    return Line(
+    return BranchHistory(
         tuple(root for root in ours if root.is_snapshot),
         tuple(root for root in ours if root.is_changelog),
         roots,
     )
 
 
-def observed_again(table: TableHandle, line: Line) -> Line:
-    """The branch as it is now; roots of `line` that no listing shows any more are looked up by their names."""
-    return line_of(table, all_roots(table, [root.identity for root in line.roots]))
+def observed_again(table: TableHandle, history: BranchHistory) -> BranchHistory:
+    """The branch as it is now; roots of `history` that no listing shows any more are looked up by their names."""
+    return history_of(table, all_roots(table, [root.identity for root in history.roots]))
 
 
 @dataclass(frozen=True)
@@ -132,21 +132,24 @@ class ExpirationPlan:
         return tuple(sorted((*(root.snapshot.id for root in self.changelogs), *self.unreadable_changelogs)))
 
 
-def without(line: Line, expiration: ExpirationPlan) -> Line:
+def without(history: BranchHistory, expiration: ExpirationPlan) -> BranchHistory:
     """The branch as it will be after this expiration; a dry run plans its next round on it."""
     forgotten = {root.identity for root in (*expiration.snapshots, *expiration.changelogs)}
     unread = {*expiration.unreadable, *expiration.unreadable_changelogs}
-    staying = [*(root for root in line.roots if root.identity not in forgotten), *expiration.kept_as_changelogs]
-    doubts = [doubt for doubt in line.roots.doubts if doubt.path is None or doubt.snapshot_id not in unread]
-    return Line(
-        line.snapshots[len(expiration.snapshots) :],
+    staying = [*(root for root in history.roots if root.identity not in forgotten), *expiration.kept_as_changelogs]
+    doubts = [doubt for doubt in history.roots.doubts if doubt.path is None or doubt.snapshot_id not in unread]
+    return BranchHistory(
+        history.snapshots[len(expiration.snapshots) :],
         tuple(
             sorted(
-                (*(root for root in line.changelogs if root.identity not in forgotten), *expiration.kept_as_changelogs),
+                (
+                    *(root for root in history.changelogs if root.identity not in forgotten),
+                    *expiration.kept_as_changelogs,
+                ),
                 key=_number,
             )
         ),
-        Roots(staying, doubts, line.roots.earlier),
+        Roots(staying, doubts, history.roots.earlier),
     )
 
 
@@ -154,9 +157,9 @@ def _number(root: Root) -> int:
     return root.snapshot.id
 
 
-def with_new_changelogs(table: TableHandle, line: Line, expired: Sequence[Root]) -> dict[int, Root]:
+def with_new_changelogs(table: TableHandle, history: BranchHistory, expired: Sequence[Root]) -> dict[int, Root]:
     """By id: the changelogs of the branch, and those that these snapshots could become."""
-    found = {root.snapshot.id: root for root in line.changelogs}
+    found = {root.snapshot.id: root for root in history.changelogs}
     return found | {root.snapshot.id: changelog_root(table, root.snapshot) for root in expired}
 
 
@@ -186,7 +189,7 @@ def _files_removed(table: TableHandle, root: Root) -> int:
 
 def plan_expiration(
     table: TableHandle,
-    line: Line,
+    history: BranchHistory,
     snapshots: Sequence[Root],
     changelogs: dict[int, Root],
     expired_changelogs: Collection[int],
@@ -200,11 +203,11 @@ def plan_expiration(
     """
     ids = {root.snapshot.id for root in snapshots}
     newest = max(ids, default=0)
-    unreadable = line.roots.unread(table.paths.branch, table.paths.snapshot)
-    unreadable_changelogs = line.roots.unread(table.paths.branch, table.paths.changelog)
+    unreadable = history.roots.unread(table.paths.branch, table.paths.snapshot)
+    unreadable_changelogs = history.roots.unread(table.paths.branch, table.paths.changelog)
     return ExpirationPlan(
         snapshots=tuple(snapshots),
-        changelogs=tuple(root for root in line.changelogs if root.snapshot.id in expired_changelogs),
+        changelogs=tuple(root for root in history.changelogs if root.snapshot.id in expired_changelogs),
         kept_as_changelogs=tuple(
             root for number, root in changelogs.items() if number in ids and number not in expired_changelogs
         ),
@@ -220,11 +223,13 @@ def plan_expiration(
     )
 
 
-def plan_expired_files(table: TableHandle, line: Line, expiration: ExpirationPlan, executor: Executor) -> DeletionPlan:
+def plan_expired_files(
+    table: TableHandle, history: BranchHistory, expiration: ExpirationPlan, executor: Executor
+) -> DeletionPlan:
     """The files that only expired snapshots and changelogs reach, and that no other root of the table needs."""
     if expiration.is_empty:
         return DeletionPlan({}, {})
-    candidates = Candidates(table, line.snapshots[: len(expiration.snapshots) + 1])
+    candidates = Candidates(table, history.snapshots[: len(expiration.snapshots) + 1])
     never_changelogs = {root.snapshot.id for root in expiration.never_changelogs}
     # The oldest first: the commit that adds a file comes before the one that removes it.
     for root in (
@@ -235,7 +240,7 @@ def plan_expired_files(table: TableHandle, line: Line, expiration: ExpirationPla
     if expiration.snapshots:
         decoupled = bool(expiration.kept_as_changelogs or expiration.never_changelogs)
         # What was live in an expired snapshot but is not in the first one that stays was removed in between.
-        for root in (*expiration.snapshots[1:], line.snapshots[len(expiration.snapshots)]):
+        for root in (*expiration.snapshots[1:], history.snapshots[len(expiration.snapshots)]):
             but_changes = decoupled and root.snapshot.id not in never_changelogs and keeps_delta(table, root.snapshot)
             candidates.add_removed(root, f"removed by {root.label}", but_changes=but_changes)
     kept = {root.snapshot.id for root in expiration.kept_as_changelogs}
@@ -246,25 +251,25 @@ def plan_expired_files(table: TableHandle, line: Line, expiration: ExpirationPla
         # changelog of the commit that removed it; that commit will have none now, so delete what these added here.
         for root in expiration.changelogs:
             candidates.add_named(root)
-        if line.snapshots and not remaining_changelog_ids(line, expiration):
-            candidates.add_named(changelog_root(table, line.snapshots[0].snapshot))
+        if history.snapshots and not remaining_changelog_ids(history, expiration):
+            candidates.add_named(changelog_root(table, history.snapshots[0].snapshot))
     candidates.add_metadata([*expiration.snapshots, *expiration.changelogs])
     forgotten = {
         root.identity for root in (*expiration.snapshots, *expiration.changelogs, *expiration.kept_as_changelogs)
     }
-    staying = [root for root in line.roots if root.identity not in forgotten]
-    unchecked = _unchecked(line, expiration)
+    staying = [root for root in history.roots if root.identity not in forgotten]
+    unchecked = _unchecked(history, expiration)
     asked = [root for root in staying if root.identity not in unchecked]
-    lost = lost_roots(table, line.roots, but_earlier=True)
+    lost = lost_roots(table, history.roots, but_earlier=True)
     plan = plan_deletion(table, candidates, [*asked, *expiration.kept_as_changelogs], executor, lost=lost)
     named = {path for root in unchecked.values() for path in _named(table, root.snapshot)}
     metadata = {path: item for path, item in plan.metadata.items() if path not in named}
     return replace(plan, metadata=metadata, roots=plan.roots | unchecked.keys(), unchecked=frozenset(unchecked))
 
 
-def _unchecked(line: Line, expiration: ExpirationPlan) -> dict[RootIdentity, Root]:
+def _unchecked(history: BranchHistory, expiration: ExpirationPlan) -> dict[RootIdentity, Root]:
     """Snapshots of later rounds that need not be checked for the files of this one; see the head of the module."""
-    first = {root.identity for root in line.snapshots[len(expiration.snapshots) :][:1]}
+    first = {root.identity for root in history.snapshots[len(expiration.snapshots) :][:1]}
     return {
         root.identity: root
         for root in expiration.later
@@ -280,15 +285,15 @@ def _named(table: TableHandle, snapshot: Snapshot) -> Iterator[str]:
         yield table.paths.statistics(snapshot.statistics)
 
 
-def remaining_changelog_ids(line: Line, expiration: ExpirationPlan) -> list[int]:
+def remaining_changelog_ids(history: BranchHistory, expiration: ExpirationPlan) -> list[int]:
     """Ids of the changelogs that exist after the expiration, ascending."""
-    ids = {root.snapshot.id for root in line.changelogs} - {root.snapshot.id for root in expiration.changelogs}
+    ids = {root.snapshot.id for root in history.changelogs} - {root.snapshot.id for root in expiration.changelogs}
     return sorted(ids | {root.snapshot.id for root in expiration.kept_as_changelogs})
 
 
-def _check_latest_is_there(table: TableHandle, line: Line) -> None:
+def _check_latest_is_there(table: TableHandle, history: BranchHistory) -> None:
     """Raises ConflictError if a rollback took the newest snapshot away: what was to expire may now be the latest."""
-    latest = line.snapshots[-1].snapshot
+    latest = history.snapshots[-1].snapshot
     if table.snapshot_service is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
         # `remove_expired` may have written its id into the LATEST hint a moment ago.
         repair_latest_hint(table)
@@ -298,7 +303,7 @@ def _check_latest_is_there(table: TableHandle, line: Line) -> None:
         )
 
 
-def remove_expired(table: TableHandle, line: Line, expiration: ExpirationPlan) -> None:
+def remove_expired(table: TableHandle, history: BranchHistory, expiration: ExpirationPlan) -> None:
     """Deletes the files of expired snapshots and changelogs, so that no new reader starts on them. Safe to repeat.
 
     Raises: ConflictError if a rollback runs at the same time.
@@ -306,18 +311,18 @@ def remove_expired(table: TableHandle, line: Line, expiration: ExpirationPlan) -
     storage, paths = table.env.storage, table.paths
     settle_records(table, [root.snapshot for root in expiration.snapshots])
     kept = {root.snapshot.id: root.snapshot for root in expiration.kept_as_changelogs}
-    left = remaining_changelog_ids(line, expiration)
+    left = remaining_changelog_ids(history, expiration)
     if expiration.stored_changelog_ids:
         forget_oldest(table, list(expiration.stored_changelog_ids), left[0] if left else None)
     if hint_of(table, paths.latest_hint) in expiration.snapshot_ids and table.snapshot_service is None:
-        write_hint(table, paths.latest_hint, line.snapshots[-1].snapshot.id)
+        write_hint(table, paths.latest_hint, history.snapshots[-1].snapshot.id)
     for number in expiration.snapshot_ids:
-        _check_latest_is_there(table, line)
+        _check_latest_is_there(table, history)
         if number in kept:
             keep_changelog(table, kept[number])
         storage.delete([paths.snapshot(number)])
-    if expiration.snapshots or (line.snapshots and not storage.exists(paths.earliest_hint)):
-        write_hint(table, paths.earliest_hint, line.snapshots[len(expiration.snapshots)].snapshot.id)
+    if expiration.snapshots or (history.snapshots and not storage.exists(paths.earliest_hint)):
+        write_hint(table, paths.earliest_hint, history.snapshots[len(expiration.snapshots)].snapshot.id)
     if expiration.snapshots and table.snapshot_service is None:
         # A committer that was paused for long may have written the hint late, with the id of an expired snapshot.
         repair_latest_hint(table)
@@ -329,7 +334,7 @@ def remove_expired(table: TableHandle, line: Line, expiration: ExpirationPlan) -
 
 def carry_out_expiry(
     table: TableHandle,
-    line: Line,
+    history: BranchHistory,
     expiration: ExpirationPlan,
     plan: DeletionPlan,
     executor: Executor,
@@ -342,16 +347,16 @@ def carry_out_expiry(
     Raises: ConflictError if a rollback runs at the same time.
     """
     if expiration.is_empty:
-        remove_expired(table, line, expiration)
+        remove_expired(table, history, expiration)
         left_over = finish_interrupted(table, executor, how)
         return replace(left_over, stopped=(*plan.stopped, *left_over.stopped))
     paths = table.paths
     roots = [paths.snapshot(number) for number in expiration.snapshot_ids]
     roots += [paths.changelog(number) for number in expiration.stored_changelog_ids]
-    after = line.snapshots[len(expiration.snapshots) :][:1]
+    after = history.snapshots[len(expiration.snapshots) :][:1]
     neighbours = [paths.snapshot(root.snapshot.id) for root in after]
     prepared = prepare(table, plan, how, what, roots=roots, neighbours=neighbours)
-    remove_expired(table, line, expiration)
+    remove_expired(table, history, expiration)
     return carry_out(table, plan, executor, prepared)
 
 
@@ -365,12 +370,12 @@ class ExpiryRound:
     expiration: ExpirationPlan
     plan: DeletionPlan
     done: Deletion
-    before: Line
+    before: BranchHistory
 
 
 def expiry_round(
     table: TableHandle,
-    line: Line,
+    history: BranchHistory,
     expiration: ExpirationPlan,
     plan: DeletionPlan,
     executor: Executor,
@@ -384,14 +389,14 @@ def expiry_round(
         expiration, plan = ExpirationPlan(), replace(plan, data={}, metadata={})
     done = Deletion(plan.files, plan.stopped)
     if not dry_run:
-        done = carry_out_expiry(table, line, expiration, plan, executor, how=how, what=what)
-    return ExpiryRound(expiration, plan, done, line)
+        done = carry_out_expiry(table, history, expiration, plan, executor, how=how, what=what)
+    return ExpiryRound(expiration, plan, done, history)
 
 
 def run_rounds(
     table: TableHandle,
-    line: Line,
-    run: Callable[[Line, Sequence[R]], R],
+    history: BranchHistory,
+    run: Callable[[BranchHistory, Sequence[R]], R],
     *,
     should_continue: Callable[[Sequence[R]], bool],
     dry_run: bool,
@@ -406,9 +411,9 @@ def run_rounds(
     while not rounds or should_continue(rounds):
         try:
             if rounds:
-                line = without(line, rounds[-1].expiration)
-                line = line if dry_run else observed_again(table, line)
-            rounds.append(run(line, rounds))
+                history = without(history, rounds[-1].expiration)
+                history = history if dry_run else observed_again(table, history)
+            rounds.append(run(history, rounds))
         except PaimonError as error:
             if not rounds:
                 raise

@@ -53,10 +53,10 @@ def raise_fences(table: TableHandle, plan: CleanUpPlan) -> list[str]:
         return problems
     for branch in (MAIN_BRANCH, *branches(table)):
         try:
-            line = table if branch == table.paths.branch else table.on_branch(branch)
-            if not snapshot_ids(line):
+            on_branch = table if branch == table.paths.branch else table.on_branch(branch)
+            if not snapshot_ids(on_branch):
                 continue
-            outcome = commit(line, CommitRequest((), CommitKind.COMPACT, FENCE_USER + plan.id))
+            outcome = commit(on_branch, CommitRequest((), CommitKind.COMPACT, FENCE_USER + plan.id))
         except PaimonError as error:
             problems.append(f"commits to branch {branch!r} could not be stopped: {error}")
             continue

@@ -212,9 +212,9 @@ def _unnamed_versions(table: TableHandle, seen: OrphanScan, known: set[str]) -> 
 def _adding(table: TableHandle, manifests: Sequence[str]) -> Mapping[str, set[str]]:
     """Names of the data files that each manifest adds; empty for one that cannot be read."""
 
-    def adds(line: TableHandle, name: str) -> set[str]:
+    def adds(on_branch: TableHandle, name: str) -> set[str]:
         try:
-            return {entry.file.name for entry in read_manifest(line, name) if entry.kind is FileKind.ADD}
+            return {entry.file.name for entry in read_manifest(on_branch, name) if entry.kind is FileKind.ADD}
         except PaimonError:
             return set()
 

@@ -74,10 +74,10 @@ class RestoreCheck:
 
     def history_conflict(self, older: Root, newer: Root) -> str | None:
         """Why the newer snapshot cannot follow the older one: its base must be the live files of the older one."""
-        line = with_branch_paths(self._table, older.branch)
+        on_branch = with_branch_paths(self._table, older.branch)
         try:
-            before = {entry.identity for entry in live_entries(line, older.snapshot)}
-            same = before == _begin(line, newer.snapshot)
+            before = {entry.identity for entry in live_entries(on_branch, older.snapshot)}
+            same = before == _begin(on_branch, newer.snapshot)
         except NotFoundError as error:
             return f"it cannot be checked whether {newer.label} builds on {older.label}: {error}"
         return None if same else f"{newer.label} does not build on {older.label}"
@@ -109,56 +109,56 @@ class RestoreCheck:
         """Text for a message: another quarantine that has any of the files, or that they were deleted."""
         home = f"{self._table.paths.root}/"
         for name in reversed(quarantine_names(self._table)):
-            held = quarantined_paths(self._table, name) if name != self._name else ()
-            if any(home + path in text for path in held for text in lost):
+            paths = quarantined_paths(self._table, name) if name != self._name else ()
+            if any(home + path in text for path in paths for text in lost):
                 return f" (quarantine {name} holds files of it: restore that one first)"
         return " (it was deleted since)"
 
 
-def _begin(line: TableHandle, snapshot: Snapshot) -> set[Any]:
+def _begin(on_branch: TableHandle, snapshot: Snapshot) -> set[Any]:
     """Identities of the files that were live before the commit of a snapshot."""
-    manifests = read_manifest_list(line, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-    entries = (entry for manifest in manifests for entry in read_manifest(line, manifest.name, manifest))
+    manifests = read_manifest_list(on_branch, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+    entries = (entry for manifest in manifests for entry in read_manifest(on_branch, manifest.name, manifest))
     return {entry.identity for entry in live_files(entries)}
 
 
 def _needs(table: TableHandle, root: Root) -> list[str] | str:
     """Paths of the files inside the table that the version needs; or a message about metadata that is missing."""
-    line = with_branch_paths(table, root.branch)
+    on_branch = with_branch_paths(table, root.branch)
     try:
-        return list(_changelog_needs(line, root) if root.is_changelog else _snapshot_needs(line, root))
+        return list(_changelog_needs(on_branch, root) if root.is_changelog else _snapshot_needs(on_branch, root))
     except NotFoundError as error:
         return str(error)
 
 
-def _snapshot_needs(line: TableHandle, root: Root) -> Iterator[str]:
+def _snapshot_needs(on_branch: TableHandle, root: Root) -> Iterator[str]:
     snapshot = root.snapshot
-    optional = line.paths.manifest(snapshot.changelog_manifest_list) if snapshot.changelog_manifest_list else None
-    yield from (path for path in root_files(line, snapshot).metadata if path != optional)
-    yield from _data(line, live_entries(line, snapshot))
+    optional = on_branch.paths.manifest(snapshot.changelog_manifest_list) if snapshot.changelog_manifest_list else None
+    yield from (path for path in root_files(on_branch, snapshot).metadata if path != optional)
+    yield from _data(on_branch, live_entries(on_branch, snapshot))
     try:
-        yield from _data(line, changelog_entries(line, snapshot))
+        yield from _data(on_branch, changelog_entries(on_branch, snapshot))
     except NotFoundError:
         # Java's expiry deletes the changelog of a snapshot although a tag still names it.
         if root.tag is None:
             raise
 
 
-def _changelog_needs(line: TableHandle, root: Root) -> Iterator[str]:
+def _changelog_needs(on_branch: TableHandle, root: Root) -> Iterator[str]:
     snapshot = root.snapshot
-    yield from _data(line, changelog_entries(line, snapshot))
+    yield from _data(on_branch, changelog_entries(on_branch, snapshot))
     try:
-        keeps_delta = changelog_root(line, snapshot).keeps_delta
+        keeps_delta = changelog_root(on_branch, snapshot).keeps_delta
     except NotFoundError:
         # The branch was deleted, and its schema with it.
         return
     if keeps_delta and snapshot.changelog_manifest_list is None:
-        delta = delta_entries(line, snapshot)
-        yield from _data(line, [entry for entry in delta if entry.kind is FileKind.ADD and is_change(entry)])
+        delta = delta_entries(on_branch, snapshot)
+        yield from _data(on_branch, [entry for entry in delta if entry.kind is FileKind.ADD and is_change(entry)])
 
 
-def _data(line: TableHandle, entries: Sequence[ManifestEntry]) -> Iterator[str]:
-    paths = DataPaths(line)
+def _data(on_branch: TableHandle, entries: Sequence[ManifestEntry]) -> Iterator[str]:
+    paths = DataPaths(on_branch)
     for entry in entries:
         if entry.file.external_path is None:
             yield from (path for path, _ in paths.of(entry))

@@ -230,15 +230,15 @@ def _history_conflicts(
     table: TableHandle, quarantine: Quarantine, branch: str, restored: Mapping[int, _File]
 ) -> list[str]:
     """Why restored snapshots do not belong to the same history as the existing ones next to them."""
-    line, check = with_branch_paths(table, branch), RestoreCheck(table, quarantine)
-    existing = set(snapshot_ids(line)) - set(restored)
+    on_branch, check = with_branch_paths(table, branch), RestoreCheck(table, quarantine)
+    existing = set(snapshot_ids(on_branch)) - set(restored)
     found = []
     for number in sorted(existing | set(restored)):
         # Only pairs of one restored and one existing snapshot are compared.
         if (number in restored) == (number + 1 in restored) or not {number, number + 1} <= existing | set(restored):
             continue
         pair = [
-            _root(restored[item]) if item in restored else Root(branch, read_snapshot(line, item))
+            _root(restored[item]) if item in restored else Root(branch, read_snapshot(on_branch, item))
             for item in (number, number + 1)
         ]
         older, newer = pair
@@ -260,15 +260,15 @@ def write_roots(table: TableHandle, roots: RootsToRestore) -> None:
         _create(table, item)
     for branch, by_id in roots.snapshot_files.items():
         check_inside_directory("branch", branch)
-        line = with_branch_paths(table, branch)
-        ids = snapshot_ids(line)
+        on_branch = with_branch_paths(table, branch)
+        ids = snapshot_ids(on_branch)
         # Starting next to the existing snapshots, so that ids have no gap at any moment.
         for number in _outwards(ids, sorted(by_id)):
             _create(table, by_id[number])
         # A listing may not show the new files at once.
-        after = sorted({*snapshot_ids(line), *by_id})
-        write_hint(line, line.paths.earliest_hint, after[0])
-        write_hint(line, line.paths.latest_hint, after[-1])
+        after = sorted({*snapshot_ids(on_branch), *by_id})
+        write_hint(on_branch, on_branch.paths.earliest_hint, after[0])
+        write_hint(on_branch, on_branch.paths.latest_hint, after[-1])
 
 
 def _outwards(existing: Sequence[int], restored: Sequence[int]) -> list[int]:

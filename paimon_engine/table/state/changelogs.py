@@ -73,15 +73,15 @@ def earliest_change_id(table: TableHandle, earliest_snapshot_id: int) -> int:
     return earliest
 
 
-def keeps_delta(line: TableHandle, snapshot: Snapshot) -> bool:
+def keeps_delta(on_branch: TableHandle, snapshot: Snapshot) -> bool:
     """Whether the data files that the commit added are its changelog: now, or when it was made.
 
     Options may have changed since. What is not known is taken for a yes, which deletes less.
     """
-    if line.options.changelog_producer == "none":
+    if on_branch.options.changelog_producer == "none":
         return True
     try:
-        return line.schema_of(snapshot.schema_id).table_options.changelog_producer == "none"
+        return on_branch.schema_of(snapshot.schema_id).table_options.changelog_producer == "none"
     except PaimonError:
         return True
 
