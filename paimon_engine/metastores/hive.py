@@ -302,6 +302,10 @@ class HiveMetastore:
         return handle
 
     def _enter(self, name: TableName, schema: TableSchema, location: str, *, is_external: bool) -> None:
+        """Creates the entry of a table; if the answer is lost, one with our location counts as ours.
+
+        Raises: OutcomeUnknownError if there is none then; ConflictError if another table has the name.
+        """
         with self._servers.session() as session:
             entry = self._settings.table(
                 session.types,

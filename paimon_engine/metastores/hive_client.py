@@ -151,6 +151,10 @@ class _Thrift:
 
 
 def _library() -> _Thrift:
+    """The classes of Thrift and of the metastore's interface, imported at the first use of a Hive catalog.
+
+    Raises: UnsupportedError if the package is not installed.
+    """
     try:
         from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol

@@ -129,6 +129,12 @@ def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
 
 
 def _attempt(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
+    """The schema before and after one try, the same where nothing changes.
+
+    An entry in a metastore is changed first, and made to agree with what is stored where the schema is not.
+
+    Raises: _LostError if another process has made the next schema.
+    """
     before, after = _planned(table, changes)
     if table.entry is not None:
         # Also without changes: then it repairs an entry that an earlier run has not finished.
