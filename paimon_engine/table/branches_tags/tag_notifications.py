@@ -189,17 +189,17 @@ def notifying(table: TableHandle, *, dry_run: bool = False, only_files: bool = F
     CallbackError after it if a callback failed.
     """
     listeners = [] if dry_run or only_files else make_callbacks(TAG_CALLBACKS, table.options)
-    news = TagNotifier(table, listeners, keeps_notes=not dry_run and not only_files)
+    notifier = TagNotifier(table, listeners, keeps_notes=not dry_run and not only_files)
     try:
         try:
-            yield news
+            yield notifier
         except Exception as error:
-            news.add_failures_to(error)
+            notifier.add_failures_to(error)
             raise
-        news.notify_pending()
+        notifier.notify_pending()
     finally:
-        news.close()
-    news.raise_failures()
+        notifier.close()
+    notifier.raise_failures()
 
 
 def _snapshot_of(table: TableHandle, name: str) -> int | None:

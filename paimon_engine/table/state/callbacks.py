@@ -112,6 +112,11 @@ def _point_of(kind: CallbackKind[C], name: str, installed: Iterable[EntryPoint])
 
 
 def _made(kind: CallbackKind[C], name: str, point: EntryPoint, parameter: str | None) -> NamedCallback[C]:
+    """The callback that an entry point makes of the parameter.
+
+    Raises: UnsupportedError if it is not one of this kind, or cannot be loaded or made; without the cause where that
+    could show the parameter.
+    """
     where = f"'{kind.option}': {name!r} ({point.value})"
     try:
         factory: Callable[[str | None], Any] = point.load()
