@@ -1,0 +1,288 @@
+"""All benchmarks with rivals in one command: `python -m tests.bench [PART ...] [--write docs/benchmarks.md]`.
+
+    python -m tests.bench                      # everything, within an hour on two quiet cores
+    python -m tests.bench read write           # parts of it
+    python -m tests.bench scale --large        # tables of up to 1,000,000 files, too
+    python -m tests.bench --rust PYTHON        # an interpreter that has pypaimon-rust
+
+Each figure is that of a separate process. Contenders take turns, so that they share the machine's moods; CPU seconds of
+the step alone count, medians with least and most. Reads run twice in their process and the second run counts: the first
+one loads what Arrow loads late. Rivals are pyarrow, which decodes or encodes the bytes and does nothing else,
+and pypaimon-rust if an interpreter has it: the one given, or the one that the tests use (`.cache/pypaimon`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from tests.bench import compaction, lineitems
+from tests.bench.contenders import STEPS
+from tests.bench.scale import __main__ as scaling
+from tests.support.pypaimon import HOME
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+RUST_CLIENT: Final = Path(__file__).with_name("rust_client.py")
+OURS: Final = "paimon-engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one run: CPU and wall seconds, and the peak of its process in MB, where it is known."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Some work by one contender, and how often it was measured; `note` is for the last column."""
+
+    work: str
+    who: str
+    costs: Sequence[Cost]
+    note: str = ""
+
+    @property
+    def cpu_s(self) -> float:
+        return median(cost.cpu_s for cost in self.costs)
+
+    def cells(self) -> tuple[str, ...]:
+        cpus = [cost.cpu_s for cost in self.costs]
+        spread = f"{_seconds(min(cpus))} to {_seconds(max(cpus))}" if len(cpus) > 1 else ""
+        peaks = [cost.peak_mb for cost in self.costs if cost.peak_mb is not None]
+        peak = f"{median(peaks):,.0f}" if peaks else ""
+        wall = _seconds(median(cost.wall_s for cost in self.costs))
+        return self.work, self.who, _seconds(self.cpu_s), spread, wall, peak, self.note
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How much is measured, where, and with which rivals."""
+
+    rows: int
+    rounds: int
+    large: bool
+    rust: str | None
+    groups: Sequence[str]
+    """Of `scale`."""
+
+
+# ── processes ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _printed(command: Sequence[str]) -> Cost:
+    """What a process prints about its step."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}:\n{done.stderr[-3000:]}")
+    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _whole(compiled: str, command: Sequence[str]) -> Cost:
+    """What a process costs from its start to its end, with compiled modules, as an installed program has them."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    wall = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**environment, "PYTHONPYCACHEPREFIX": compiled})
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    return Cost(used.ru_utime + used.ru_stime, time.perf_counter() - wall)
+
+
+def _command(who: str, step: str, warehouse: str, rust: str | None) -> list[str]:
+    if who == "rust":
+        assert rust is not None
+        return [rust, "-P", str(RUST_CLIENT), step, warehouse]
+    return [sys.executable, "-m", "tests.bench.contenders", who, step, warehouse]
+
+
+def _in_turn(work: str, acts: dict[str, Callable[[], Cost]], rounds: int) -> Iterator[Line]:
+    """Lines of all contenders, the engine's first, measured in turn; the others compared with it."""
+    costs: dict[str, list[Cost]] = {who: [] for who in acts}
+    for _ in range(rounds):
+        for who, act in acts.items():
+            costs[who].append(act())
+    lines = [Line(work, who, found) for who, found in costs.items()]
+    yield lines[0]
+    for line in lines[1:]:
+        yield Line(line.work, line.who, line.costs, f"ours {lines[0].cpu_s / line.cpu_s:.2f} ×")
+
+
+# ── parts ───────────────────────────────────────────────────────────────────────────────────────
+
+_NAMES: Final = {"ours": OURS, "pyarrow": "pyarrow, no merge", "rust": "pypaimon-rust"}
+
+
+def _contend(setting: Setting, warehouse: str, steps: Sequence[str]) -> Iterator[Line]:
+    for step in steps:
+        rivals = ["ours", *(["pyarrow"] if step in STEPS["pyarrow"] else []), *(["rust"] if setting.rust else [])]
+        acts = {_NAMES[who]: partial(_printed, _command(who, step, warehouse, setting.rust)) for who in rivals}
+        yield from _in_turn(step, acts, setting.rounds)
+
+
+def reads(setting: Setting) -> Iterator[Line]:
+    """Reads of a compacted table, of one with eight runs, and of one with thirty runs of ten rows."""
+    with tempfile.TemporaryDirectory() as warehouse:
+        lineitems.make(warehouse, setting.rows)
+        yield from _contend(setting, warehouse, [step for step in STEPS["ours"] if "write" not in step][:-1])
+
+
+def writes(setting: Setting) -> Iterator[Line]:
+    """Writes of rows in memory, with their commit."""
+    with tempfile.TemporaryDirectory() as warehouse:
+        lineitems.make(warehouse, setting.rows)
+        yield from _contend(setting, warehouse, [step for step in STEPS["ours"] if "write" in step])
+
+
+def starts(setting: Setting) -> Iterator[Line]:
+    """Whole processes, which find their modules compiled."""
+    with tempfile.TemporaryDirectory() as warehouse, tempfile.TemporaryDirectory() as compiled:
+        lineitems.make(warehouse, 100)
+        program = "from paimon_engine import open_table; import sys; open_table(sys.argv[1]).to_arrow()"
+        imports = "import pyarrow, pyarrow.compute, pyarrow.parquet, pyarrow.orc, numpy"
+        commands = {
+            OURS: [sys.executable, "-c", program, f"{warehouse}/db.db/one"],
+            "Arrow's imports": [sys.executable, "-c", imports],
+            **({_NAMES["rust"]: _command("rust", "a row", warehouse, setting.rust)} if setting.rust else {}),
+        }
+        acts = {who: partial(_whole, compiled, command) for who, command in commands.items()}
+        for act in acts.values():
+            act()
+        yield from _in_turn("open a table and read a row", acts, setting.rounds)
+        help_of = [str(Path(sys.executable).with_name("paimon-engine")), "--help"]
+        _whole(compiled, help_of)
+        yield from _in_turn("`paimon-engine --help`", {OURS: partial(_whole, compiled, help_of)}, setting.rounds)
+
+
+def compactions(setting: Setting) -> Iterator[Line]:
+    """Full compactions of eight runs on one thread, compared with reading and writing the same bytes."""
+    for name in ("deduplicate", "partial-update", "aggregation", "text-key"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = compaction.make_table(Path(folder), name, setting.rows, lineitems.RUNS)
+            left = compaction.run_apart("merged read", path).rows
+            steps = {OURS: ("compaction", 0), "read and write, no merge": ("floor", left)}
+            acts = {who: partial(_compaction, *step, path) for who, step in steps.items()}
+            yield from _in_turn(f"compaction, {name}", acts, setting.rounds)
+
+
+def _compaction(step: str, number: int, path: Path) -> Cost:
+    cost = compaction.run_apart(step, path, number)
+    return Cost(cost.cpu_seconds, cost.seconds, cost.peak_mb)
+
+
+def scales(setting: Setting) -> Iterator[Line]:
+    """Work on metadata, by the size of the table, with the exponent from one size to the next."""
+    for name in setting.groups:
+        group = scaling.GROUPS[name]
+        for one in scaling.measured(name, (*group.sizes, *(group.large if setting.large else ()))):
+            note = "" if one.exponent is None else f"exponent {one.exponent:.2f}"
+            work = f"{one.step}, {one.size:,} {one.what}, {one.group}"
+            yield Line(work, OURS, [Cost(one.cpu_s, one.wall_s, one.peak_mb)], note)
+    if setting.rust is not None:
+        for name in {"append", "keyed", "partitions"} & {*setting.groups}:
+            with tempfile.TemporaryDirectory() as warehouse:
+                scaling.GROUPS[name].make(warehouse, 100_000)
+                steps = ["list partitions"] if name == "partitions" else ["plan", "plan of one of 100 partitions"]
+                for step in steps:
+                    own = [sys.executable, "-m", "tests.bench.scale", "--step", name, step, warehouse, "100000"]
+                    theirs = _command("rust", step, warehouse, setting.rust)
+                    acts = {OURS: partial(_printed, own), _NAMES["rust"]: partial(_printed, theirs)}
+                    yield from _in_turn(f"{step}, 100,000 files, {name}", acts, setting.rounds)
+
+
+PARTS: Final = {"start": starts, "read": reads, "write": writes, "compaction": compactions, "scale": scales}
+
+
+# ── report ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rust(given: str | None) -> str | None:
+    """An interpreter with pypaimon-rust; None where there is none."""
+    for python in (given, str(HOME / "bin" / "python")):
+        if python is not None and Path(python).exists():
+            done = subprocess.run([python, "-P", "-c", "import pypaimon_rust"], capture_output=True, check=False)
+            if done.returncode == 0:
+                return python
+    if given is not None:
+        raise SystemExit(f"{given} has no pypaimon-rust")
+    return None
+
+
+def _machine(setting: Setting) -> str:
+    """Where and with what was measured."""
+    model = re.findall(r"model name\s+: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("pyarrow", "numpy")]
+    if setting.rust is not None:
+        ask = "import importlib.metadata as m; print(m.version('pypaimon-rust'))"
+        done = subprocess.run([setting.rust, "-P", "-c", ask], capture_output=True, text=True, check=True)
+        versions.append(f"pypaimon-rust {done.stdout.strip()}")
+    load = os.getloadavg()[0]
+    return (
+        f"Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores ({model[0] if model else 'unknown'}), "
+        f"{memory:.0f} GiB, load {load:.1f} at first, Python {platform.python_version()}, {', '.join(versions)}; "
+        f"{setting.rows:,} rows, {setting.rounds} rounds."
+    )
+
+
+_TITLES: Final = ("Work", "By", "CPU s", "least to most", "wall s", "peak MB", "compared")
+
+
+def _table(lines: Sequence[Line]) -> str:
+    rows = [_TITLES, tuple("---" for _ in _TITLES), *(line.cells() for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main() -> None:
+    """Prints a line for each measurement, and the report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="of reads, writes and compactions")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--large", action="store_true", help="the largest tables of `scale`, too")
+    parser.add_argument("--groups", nargs="+", choices=scaling.GROUPS, default=[*scaling.GROUPS], help="of `scale`")
+    parser.add_argument("--rust", help="an interpreter that has pypaimon-rust")
+    parser.add_argument(
+        "--write", type=Path, help=f"a page whose part between `{BEGIN}` and `{END}` becomes the report"
+    )
+    given = parser.parse_args()
+    setting = Setting(given.rows, given.rounds, given.large, _rust(given.rust), given.groups)
+    report = [_machine(setting)]
+    print(report[0], "" if setting.rust else "No interpreter has pypaimon-rust.", sep="\n", flush=True)
+    for name in given.parts or PARTS:
+        lines = []
+        for line in PARTS[name](setting):
+            print(" | ".join(line.cells()), flush=True)
+            lines.append(line)
+        report += [f"### {name.capitalize()}", (PARTS[name].__doc__ or "").strip(), _table(lines)]
+    text = "\n\n".join(report)
+    if given.write is not None:
+        before, _, rest = given.write.read_text(encoding="utf-8").partition(BEGIN)
+        behind = rest.partition(END)[2]
+        given.write.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{behind}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

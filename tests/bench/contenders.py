@@ -1,0 +1,140 @@
+"""The steps that `python -m tests.bench` measures, by this engine and by pyarrow: each runs alone in its process.
+
+python -m tests.bench.contenders WHO STEP WAREHOUSE
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.bench import lineitems
+
+Act = Callable[[], Any]
+Prepare = Callable[[str], Act]
+
+
+def _files(warehouse: str, name: str) -> list[str]:
+    return sorted(map(str, Path(f"{warehouse}/db.db/{name}").rglob("bucket-*/*.parquet")))
+
+
+# ── this engine ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(name: str, columns: list[str] | None = None, share: float | None = None) -> Prepare:
+    """A read of all rows, or of a share of the keys; a share of 0 is one key."""
+
+    def prepared(warehouse: str) -> Act:
+        from paimon_engine import open_table
+
+        table = open_table(f"{warehouse}/db.db/{name}")
+        where = None if share is None else "l_orderkey >= {} and l_orderkey <= {}".format(*_range(warehouse, share))
+        return lambda: table.to_arrow(columns=columns, where=where)
+
+    return prepared
+
+
+def _range(warehouse: str, share: float) -> tuple[int, int]:
+    """The first and last order of so large a share of all, in the middle of them."""
+    last = sum(pq.read_metadata(path).num_rows for path in _files(warehouse, "compacted")) // lineitems.LINES_PER_ORDER
+    return last // 2, last // 2 + int(last * share)
+
+
+def _write(data: str, *, keyed: bool) -> Prepare:
+    def prepared(warehouse: str) -> Act:
+        rows, folder = lineitems.stored(warehouse, data), tempfile.TemporaryDirectory(dir=warehouse)
+        lineitems.new_table(folder.name, "warm", keyed=keyed).write(rows.slice(0, 10))
+        table = lineitems.new_table(folder.name, "t", keyed=keyed)
+
+        def act() -> None:
+            table.write(rows)
+            folder.cleanup()
+
+        return act
+
+    return prepared
+
+
+# ── pyarrow ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _decode(name: str, columns: list[str] | None = None) -> Prepare:
+    """All data files of the table as one table, without a merge."""
+
+    def prepared(warehouse: str) -> Act:
+        files, names = _files(warehouse, name), columns or lineitems.rows(_ONE).schema.names
+        return lambda: pa.concat_tables([pq.read_table(file, columns=names, partitioning=None) for file in files])
+
+    return prepared
+
+
+_ONE: Final = np.arange(1)
+
+
+def _encode(warehouse: str) -> Act:
+    """A Parquet file with the settings of the engine's own: codec, row groups, and columns with a dictionary."""
+    rows = lineitems.stored(warehouse, "ordered")
+    with tempfile.TemporaryDirectory(dir=warehouse) as folder:
+        lineitems.new_table(folder, "t", keyed=False).write(rows.slice(0, 1 << 18))
+        stored = pq.read_metadata(_files(folder, "t")[0])
+    group = stored.row_group(0)
+    chunks = [group.column(number) for number in range(group.num_columns)]
+    with_dictionary = [one.path_in_schema for one in chunks if one.has_dictionary_page]
+    codec = chunks[0].compression.lower()
+
+    def act() -> None:
+        with tempfile.TemporaryFile(dir=warehouse) as sink:
+            writer = pq.ParquetWriter(
+                sink, rows.schema, compression=codec, compression_level=1, use_dictionary=with_dictionary
+            )
+            writer.write_table(rows, row_group_size=1 << 20)
+            writer.close()
+
+    return act
+
+
+STEPS: Final[dict[str, dict[str, Prepare]]] = {
+    "ours": {
+        "3 of 16 columns": _read("compacted", lineitems.THREE_COLUMNS),
+        "all columns": _read("compacted"),
+        "one order": _read("compacted", share=0),
+        "1 % of the orders": _read("compacted", share=0.01),
+        "8 runs merged": _read("runs"),
+        "30 tiny runs": _read("tiny"),
+        "append write": _write("ordered", keyed=False),
+        "keyed write, shuffled": _write("shuffled", keyed=True),
+        "a row": _read("one"),
+    },
+    "pyarrow": {
+        "3 of 16 columns": _decode("compacted", lineitems.THREE_COLUMNS),
+        "all columns": _decode("compacted"),
+        "8 runs merged": _decode("runs"),
+        "append write": _encode,
+    },
+}
+
+
+def measured(act: Act, *, warm: bool) -> dict[str, float]:
+    """Of one run, with `warm` after another one, which loads what Arrow loads late: CPU and wall seconds, and the peak of this process in MB."""
+    if warm:
+        act()
+    cpu, wall = time.process_time(), time.perf_counter()
+    act()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    peak = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    return {"cpu_s": cpu, "wall_s": wall, "peak_mb": int(peak[0]) / 1024}
+
+
+if __name__ == "__main__":
+    WHO, STEP, WAREHOUSE = sys.argv[1:]
+    print(json.dumps(measured(STEPS[WHO][STEP](WAREHOUSE), warm="write" not in STEP and STEP != "a row")))
