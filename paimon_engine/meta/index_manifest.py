@@ -35,6 +35,8 @@ from paimon_engine.meta.unknown_fields import (
 
 DELETION_VECTORS: Final = "DELETION_VECTORS"
 HASH: Final = "HASH"
+_OF_BUCKETS: Final = (DELETION_VECTORS, HASH)
+"""The kinds of index that belong to a bucket and that this engine writes; others are global indexes."""
 ENTRY_VERSION: Final = 1
 
 
@@ -67,6 +69,14 @@ class IndexFile:
     vectors: tuple[VectorRange, ...] = ()
     external_path: str | None = None
     unknown: UnknownFields = field(default_factory=dict, compare=False)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it is a file of a global index (`btree`, `bitmap`, …), which finds rows by their values.
+
+        Readers do without one. This engine writes none, and keeps the entries of those that others have written.
+        """
+        return self.kind not in _OF_BUCKETS
 
 
 # ── records ─────────────────────────────────────────────────────────────────────────────────────
@@ -132,12 +142,7 @@ def _data_file_with_two_vectors(files: Iterable[IndexFile]) -> str | None:
 
 
 def index_file_to_record(file: IndexFile) -> dict[str, Any]:
-    """Record of a live index file, for `INDEX_MANIFEST_SCHEMA`.
-
-    Raises: UnsupportedError for kinds of index whose records have parts that we do not keep.
-    """
-    if file.kind not in (DELETION_VECTORS, HASH):
-        raise UnsupportedError(f"index file {file.name}: writing index manifests with {file.kind} is not supported yet")
+    """Record of a live index file, for `INDEX_MANIFEST_SCHEMA`."""
     ranges = [
         {"f0": vector.data_file, "f1": vector.offset, "f2": vector.length, "_CARDINALITY": vector.cardinality}
         for vector in file.vectors
@@ -217,14 +222,15 @@ def next_index_files(
     """Index files after a commit.
 
     In tables with buckets, and for hash indexes, a bucket has one file of each kind: an added one replaces
-    the old one. In append tables without buckets a partition has any number of vector files, identified by name.
+    the old one. In append tables without buckets a partition has any number of vector files, identified by name; so has
+    every table of files of global indexes.
 
     Raises: InvalidArgumentError if, without buckets, a removed file is missing, an added one exists already, or a
     data file would have two vectors.
     """
 
     def identity(file: IndexFile) -> tuple[object, ...]:
-        one_a_bucket = bucketed or file.kind != DELETION_VECTORS
+        one_a_bucket = file.kind == HASH or (bucketed and file.kind == DELETION_VECTORS)
         return (file.partition, file.bucket, file.kind) if one_a_bucket else (file.kind, file.name)
 
     files = {identity(file): file for file in live}

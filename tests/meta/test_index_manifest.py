@@ -10,7 +10,7 @@ import pytest
 
 from paimon_engine import open_table
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.format.avro import read_records, write_records
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.index_manifest import (
@@ -135,12 +135,19 @@ def test_two_vectors_of_a_data_file_are_an_error():
         index_files([record(), record(_FILE_NAME="index-2")], "m")
 
 
-def test_other_kinds_of_index_are_read_but_not_written():
-    (found,) = index_files([record(_INDEX_TYPE="BTREE", _DELETIONS_VECTORS_RANGES=None)], "m")
+def test_files_of_global_indexes_are_written_as_they_were_read():
+    (found,) = index_files([record(_INDEX_TYPE="btree", _DELETIONS_VECTORS_RANGES=None)], "m")
 
-    assert found.kind == "BTREE"
-    with pytest.raises(UnsupportedError, match="BTREE"):
-        index_file_to_record(found)
+    assert (found.kind, found.is_global) == ("btree", True)
+    assert index_files([index_file_to_record(found)], "m") == [found]
+
+
+def test_a_bucket_has_any_number_of_files_of_global_indexes():
+    one, two = index_files(
+        [record(_INDEX_TYPE="btree", _DELETIONS_VECTORS_RANGES=None, _FILE_NAME=name) for name in ("i-1", "i-2")], "m"
+    )
+
+    assert next_index_files([one, two], added=[], removed=[], bucketed=True) == [one, two]
 
 
 # ── from one snapshot to the next ───────────────────────────────────────────────────────────────

@@ -3,6 +3,10 @@
 An overwrite drops the index files of its partitions. If a writer says which hash indexes it has read, its new ones are
 merged with those that are live now (`table.files.hash_index`). All other index files that a message replaces must
 still be live; if not, the bucket is in conflict.
+
+Global indexes of later releases point into data files. The entries of a bucket whose data files are replaced are
+dropped: without an index readers look through the files, with a stale one they would find wrong rows or none. Java
+drops them as well where it does not write new ones.
 """
 
 from __future__ import annotations
@@ -54,10 +58,13 @@ def next_index(
     name = latest.index_manifest if latest else None
     brings = any(message.new_index_files or message.deleted_index_files for message in messages)
     may_orphan = bool(removed_data_files) and table.options.deletion_vectors_enabled
-    if not brings and not may_orphan and drops is None and read is None:
+    replaced = {(message.partition, message.bucket) for message in messages if message.compact_before}
+    may_be_stale = name is not None and bool(replaced)
+    if not brings and not may_orphan and not may_be_stale and drops is None and read is None:
         return NextIndex(name)
     before = live_index_files(table, latest)
     live = [file for file in before if drops is None or not drops(file.partition)]
+    live = [file for file in live if not (file.is_global and _is_replaced(table, file, replaced))]
     hashes = Rebased()
     if read is not None:
         base = hash_files(file for file in read if drops is None or not drops(file.partition))
@@ -85,6 +92,13 @@ def next_index(
     if files == before:
         return NextIndex(name)
     return NextIndex(writer.index_manifest(files) if files else None, merged=merged)
+
+
+def _is_replaced(table: TableHandle, file: IndexFile, replaced: Collection[tuple[bytes, int]]) -> bool:
+    """Whether data files that a global index file may point into are replaced."""
+    if table.schema.bucket_mode is BucketMode.UNAWARE:
+        return any(partition == file.partition for partition, _ in replaced)
+    return (file.partition, file.bucket) in replaced
 
 
 def _replaced_by_others(
