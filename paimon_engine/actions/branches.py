@@ -67,6 +67,7 @@ from paimon_engine.table.removal.deletion_plan import (
     carry_out,
     finish_interrupted,
     prepare,
+    with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
@@ -256,7 +257,7 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     if spec.branch not in branches(table):
         done = BranchResult("already_done", spec.branch)
         if not spec.dry_run:
-            done = _with_deletion(done, finish_interrupted(table, executor, spec))
+            done = with_deletion(done, finish_interrupted(table, executor, spec))
         return done
     _check_no_fallback(table, spec.branch)
     roots = all_roots(table)
@@ -265,7 +266,7 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     plan = plan_removal(table, kept, removed, executor)
     left = (f"files that only it names are left: {doubt.reason}" for doubt in roots.doubts if doubt not in kept.doubts)
     plan = replace(plan, stopped=(*left, *plan.stopped))
-    result = _with_files(_result("dry_run", table, spec.branch), plan)
+    result = with_deletion(_result("dry_run", table, spec.branch), Deletion(plan.files, plan.stopped))
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "delete_branch", roots=branch_root_files(table, spec.branch))
         remove_branch_files(table, spec.branch)
@@ -274,27 +275,10 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     return result
 
 
-def _with_files(result: BranchResult, plan: DeletionPlan) -> BranchResult:
-    files = plan.files
-    size = sum(file.size_bytes for file in files)
-    return replace(result, files_deleted=len(files), bytes_deleted=size, deleted=files, stopped=plan.stopped)
-
-
 def _carried_out(
     result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: PreparedDeletion
 ) -> BranchResult:
-    return _with_deletion(result, carry_out(table, plan, executor, prepared))
-
-
-def _with_deletion(result: BranchResult, done: Deletion) -> BranchResult:
-    return replace(
-        result,
-        files_deleted=len(done.files),
-        bytes_deleted=done.size_bytes,
-        deleted=done.files,
-        quarantine=done.quarantine,
-        stopped=done.stopped,
-    )
+    return with_deletion(result, carry_out(table, plan, executor, prepared))
 
 
 # ── fast-forward ────────────────────────────────────────────────────────────────────────────────
@@ -348,9 +332,9 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
         consumers_ahead=tuple(name for name, next_id in consumers(main).items() if next_id > newest + 1),
         removed_changelogs=tuple(sorted(root.snapshot.id for root in forward.removed if root.is_changelog)),
     )
-    result = _with_files(result, plan)
+    result = with_deletion(result, Deletion(plan.files, plan.stopped))
     if is_done and not spec.dry_run:
-        result = _with_deletion(result, finish_interrupted(table, executor, spec))
+        result = with_deletion(result, finish_interrupted(table, executor, spec))
     if not spec.dry_run and not is_done:
         if spec.quarantine:
             check_schemas_stay(main, branch)

@@ -42,12 +42,12 @@ from paimon_engine.table.reach.reachability import Root, Roots, all_roots, lost_
 from paimon_engine.table.removal.candidates import Candidates, DataCandidate
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
-    Deletion,
     DeletionPlan,
     carry_out,
     finish_interrupted,
     plan_deletion,
     prepare,
+    with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.orphans import find_orphans
@@ -141,7 +141,7 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
     elif status in ("noop", "already_done"):
-        result = _with_deletion(PurgeFilesResult(status), finish_interrupted(table, executor, spec))
+        result = with_deletion(PurgeFilesResult(status), finish_interrupted(table, executor, spec))
     snapshot_id = None if emptied is None else emptied.id
     return replace(result, status=status or result.status, snapshot_id=snapshot_id)
 
@@ -292,7 +292,7 @@ def _carried_out(
     if snapshots:
         write_hint(main, main.paths.earliest_hint, first_kept)
         repair_latest_hint(main)
-    return _with_deletion(result, carry_out(table, plan, executor, prepared))
+    return with_deletion(result, carry_out(table, plan, executor, prepared))
 
 
 def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:
@@ -313,14 +313,3 @@ def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:
             f"snapshot {emptied.id}, which empties {main.paths.root}, vanished while the purge ran: others roll back "
             "or fast-forward; run it again when they have done, if the table is still to be emptied"
         )
-
-
-def _with_deletion(result: PurgeFilesResult, deletion: Deletion) -> PurgeFilesResult:
-    return replace(
-        result,
-        files_deleted=len(deletion.files),
-        bytes_deleted=deletion.size_bytes,
-        deleted=deletion.files,
-        quarantine=deletion.quarantine,
-        stopped=deletion.stopped,
-    )

@@ -132,27 +132,15 @@ def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry],
     begun = work_begins(table, latest)
     writer = MetadataWriter(table)
     try:
-        base_list, base_size = writer.manifest_list(writer.manifests(live) if live else [], base_of=latest.id + 1)
-        delta_list, delta_size = writer.manifest_list([])
+        base = writer.manifest_list(writer.manifests(live) if live else [], base_of=latest.id + 1)
+        delta = writer.manifest_list([])
     except BaseException:
         writer.take_back()
         raise
     rows = sum(entry.file.row_count for entry in live)
     kept = ("nextRowId", "logOffsets")
     snapshot = replace(
-        latest,
-        id=latest.id + 1,
-        base_manifest_list=base_list,
-        base_manifest_list_size=base_size,
-        delta_manifest_list=delta_list,
-        delta_manifest_list_size=delta_size,
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=0,
-        commit_user=job.user,
-        commit_identifier=job.identifier,
-        commit_kind=job.kind,
-        time_ms=table.env.clock(),
+        job.next_like(latest, latest, base, delta, table.env.clock()),
         total_record_count=rows,
         delta_record_count=0,
         statistics=None,

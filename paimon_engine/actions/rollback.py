@@ -41,6 +41,7 @@ from paimon_engine.table.removal.deletion_plan import (
     finish_interrupted,
     plan_deletion,
     prepare,
+    with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.changelogs import forget_newest
@@ -141,7 +142,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         if not spec.dry_run and table.snapshot_service is None and _is_named(spec):
             # It may name a newer snapshot that is lost, and so keep readers from this one.
             repair_latest_hint(table)
-        return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec))
+        return result if spec.dry_run else with_deletion(result, finish_interrupted(table, executor, spec))
     with notifying(table, dry_run=spec.dry_run or not tags) as notifier:
         if table.snapshot_service is not None:
             return _roll_back_on_server(table, spec, target, result, notifier=notifier)
@@ -153,7 +154,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
             lost=lost_roots(table, roots, but_below=removed),
         )
         if spec.dry_run:
-            return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped))
+            return with_deletion(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped))
         paths = table.paths
         hidden = [paths.snapshot(number) for number in result.removed_snapshots]
         hidden += tag_files(table, result.removed_tags)
@@ -164,7 +165,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         remove_tags(table, named_tags(tags), notifier)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
-    return _with_files(result, deletion)
+    return with_deletion(result, deletion)
 
 
 def _roll_back_on_server(
@@ -184,17 +185,6 @@ def _roll_back_on_server(
     table.snapshot_service.roll_back(table, target, tag=spec.tag, latest=latest)
     notifier.gone({name: number for name, number in removed.items() if not tag_exists(table, name)})
     return result
-
-
-def _with_files(result: RollbackResult, deletion: Deletion) -> RollbackResult:
-    return replace(
-        result,
-        files_deleted=len(deletion.files),
-        bytes_deleted=deletion.size_bytes,
-        deleted=deletion.files,
-        quarantine=deletion.quarantine,
-        stopped=deletion.stopped,
-    )
 
 
 def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:

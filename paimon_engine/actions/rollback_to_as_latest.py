@@ -172,8 +172,8 @@ def _next(
     now, then = ({entry.identity: entry for entry in live_entries(table, item)} for item in (latest, target))
     removed = [replace(entry, kind=FileKind.DELETE) for key, entry in now.items() if key not in then]
     changes = [*removed, *(entry for key, entry in then.items() if key not in now)]
-    base_list, base_size = writer.manifest_list(writer.manifests(list(now.values())), base_of=latest.id + 1)
-    delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
+    base = writer.manifest_list(writer.manifests(list(now.values())), base_of=latest.id + 1)
+    delta = writer.manifest_list(writer.manifests(changes))
     rows = sum(entry.file.row_count for entry in then.values())
     extras = {"logOffsets": {}, **target.extras}
     row_ids = [item.extras["nextRowId"] for item in (latest, target) if item.extras.get("nextRowId") is not None]
@@ -181,19 +181,7 @@ def _next(
         # Ids that rows have got since must not be given again.
         extras["nextRowId"] = max(row_ids)
     snapshot = replace(
-        target,
-        id=latest.id + 1,
-        base_manifest_list=base_list,
-        base_manifest_list_size=base_size,
-        delta_manifest_list=delta_list,
-        delta_manifest_list_size=delta_size,
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=0,
-        commit_user=job.user,
-        commit_identifier=job.identifier,
-        commit_kind=job.kind,
-        time_ms=table.env.clock(),
+        job.next_like(target, latest, base, delta, table.env.clock()),
         total_record_count=rows,
         delta_record_count=rows - sum(entry.file.row_count for entry in now.values()),
         version=latest.version,

@@ -36,6 +36,7 @@ from paimon_engine.table.removal.deletion_plan import (
     carry_out,
     finish_interrupted,
     prepare,
+    with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.handle import TableHandle
@@ -246,21 +247,10 @@ def _replace(
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)
     if spec.dry_run:
-        return _with_files(_result("dry_run", new), Deletion(plan.files, plan.stopped))
+        return with_deletion(_result("dry_run", new), Deletion(plan.files, plan.stopped))
     prepared = prepare(table, plan, spec, "create_tag", roots=[table.paths.tag(old.name)])
     move_tag(table, old, new, notifier)
-    return _with_files(_result("replaced", new), carry_out(table, plan, executor, prepared))
-
-
-def _with_files(result: TagResult, deletion: Deletion) -> TagResult:
-    return replace(
-        result,
-        files_deleted=len(deletion.files),
-        bytes_deleted=deletion.size_bytes,
-        deleted=deletion.files,
-        quarantine=deletion.quarantine,
-        stopped=deletion.stopped,
-    )
+    return with_deletion(_result("replaced", new), carry_out(table, plan, executor, prepared))
 
 
 def _result(status: str, tag: Tag) -> TagResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_engine.errors import ConflictError
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -39,6 +39,29 @@ class JobCommit:
     def request(self, messages: Sequence[CommitMessage] = ()) -> CommitRequest:
         """A request to commit these messages under this name."""
         return CommitRequest(messages, self.kind, self.user, self.identifier, checked_up_to=self.checked_up_to)
+
+    def next_like(
+        self, snapshot: Snapshot, latest: Snapshot, base: tuple[str, int], delta: tuple[str, int], time_ms: int
+    ) -> Snapshot:
+        """The snapshot after `latest` under this name, with these lists and no changelog; all else as in `snapshot`.
+
+        `base` and `delta` are names and sizes in bytes of the manifest lists, `time_ms` is in epoch milliseconds.
+        """
+        return replace(
+            snapshot,
+            id=latest.id + 1,
+            base_manifest_list=base[0],
+            base_manifest_list_size=base[1],
+            delta_manifest_list=delta[0],
+            delta_manifest_list_size=delta[1],
+            changelog_manifest_list=None,
+            changelog_manifest_list_size=None,
+            changelog_record_count=0,
+            commit_user=self.user,
+            commit_identifier=self.identifier,
+            commit_kind=self.kind,
+            time_ms=time_ms,
+        )
 
 
 def look_up_commit(

@@ -30,7 +30,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor
@@ -59,7 +59,12 @@ from paimon_engine.table.removal.file_removal import Disposal, delete_files, mov
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +235,18 @@ class Deletion:
     def size_bytes(self) -> int:
         """Total size of the files."""
         return sum(file.size_bytes for file in self.files)
+
+
+def with_deletion(result: R, deletion: Deletion) -> R:
+    """An action's result with what was deleted, in the fields that all such results have."""
+    fields: dict[str, Any] = {
+        "files_deleted": len(deletion.files),
+        "bytes_deleted": deletion.size_bytes,
+        "deleted": deletion.files,
+        "quarantine": deletion.quarantine,
+        "stopped": deletion.stopped,
+    }
+    return replace(result, **fields)
 
 
 @dataclass(frozen=True)

@@ -75,12 +75,13 @@ def snapshot_retention(
     Raises: InvalidArgumentError.
     """
     options = table.options
-    most = options.snapshot_num_retained_max if retain_max is None else retain_max
-    least = _least(retain_max, retain_min, options.snapshot_num_retained_min)
-    _check(most, least, "snapshot")
-    age_ms = options.snapshot_time_retained_ms
-    limit_ms = table.env.clock() - age_ms if older_than_ms is None else older_than_ms
-    return Retention(most, least, limit_ms, _limit(table, limit, "snapshot"))
+    stored = Retention(
+        options.snapshot_num_retained_max,
+        options.snapshot_num_retained_min,
+        table.env.clock() - options.snapshot_time_retained_ms,
+        options.snapshot_expire_limit,
+    )
+    return _with_arguments(stored, retain_max, retain_min, older_than_ms, limit, what="snapshot")
 
 
 def changelog_retention(
@@ -95,32 +96,42 @@ def changelog_retention(
     Raises: InvalidArgumentError.
     """
     options = table.options
-    most = options.changelog_num_retained_max if retain_max is None else retain_max
-    least = _least(retain_max, retain_min, options.changelog_num_retained_min)
-    _check(most, least, "changelog")
-    age_ms = options.changelog_time_retained_ms
-    limit_ms = table.env.clock() - age_ms if older_than_ms is None else older_than_ms
-    return Retention(most, least, limit_ms, _limit(table, limit, "changelog"))
+    stored = Retention(
+        options.changelog_num_retained_max,
+        options.changelog_num_retained_min,
+        table.env.clock() - options.changelog_time_retained_ms,
+        options.snapshot_expire_limit,
+    )
+    return _with_arguments(stored, retain_max, retain_min, older_than_ms, limit, what="changelog")
 
 
-def _limit(table: TableHandle, limit: int | None, what: str) -> int | None:
-    if limit is not None and limit < 1:
-        raise InvalidArgumentError(f"limit={limit}: it must be at least 1 {what}")
-    return table.options.snapshot_expire_limit if limit is None else limit
+def _with_arguments(
+    stored: Retention,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than_ms: int | None,
+    limit: int | None,
+    *,
+    what: str,
+) -> Retention:
+    """The arguments, and what the table's options say where one is None; `what` is the kind of version, for messages.
 
+    A maximum that is given alone also lowers the minimum of the table's option.
 
-def _least(retain_max: int | None, retain_min: int | None, option: int) -> int:
-    """The minimum; a maximum that is given alone also lowers the minimum of the table's option."""
-    if retain_min is not None:
-        return retain_min
-    return option if retain_max is None else min(option, retain_max)
-
-
-def _check(most: int | None, least: int, what: str) -> None:
+    Raises: InvalidArgumentError.
+    """
+    most = stored.retain_max if retain_max is None else retain_max
+    least = retain_min
+    if least is None:
+        least = stored.retain_min if retain_max is None else min(stored.retain_min, retain_max)
     if least < 1 or (most is not None and most < 1):
         raise InvalidArgumentError(f"retain_max={most}, retain_min={least}: keep at least one {what}")
     if most is not None and most < least:
         raise InvalidArgumentError(f"retain_max={most} is less than retain_min={least}")
+    if limit is not None and limit < 1:
+        raise InvalidArgumentError(f"limit={limit}: it must be at least 1 {what}")
+    limit_ms = stored.older_than_ms if older_than_ms is None else older_than_ms
+    return Retention(most, least, limit_ms, stored.limit if limit is None else limit)
 
 
 def choose_expired(
