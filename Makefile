@@ -30,7 +30,7 @@ help:
 	@echo 'make ui            open the Airflow UI on what the demo left'
 	@echo 'make check         lint, types, layers and the fast tests: about a minute, without Java'
 	@echo 'make test          set up, then lint, check types and layers, and run the tests'
-	@echo 'make test-airflow  the tests that run a real Airflow for minutes each (about half an hour)'
+	@echo 'make test-airflow  the tests that run a real Airflow for minutes each (one to two hours)'
 	@echo 'make test-install  install the wheel into an empty environment (some minutes)'
 	@echo 'make docs          build the documentation, to .cache/docs/index.html'
 	@echo 'make clean         remove everything that the other commands made'
