@@ -260,8 +260,8 @@ class PaimonJobOperator(BaseOperator):
         logger.info("%s", log_line(returned))
         for warning in result.details.get("warnings", ()):
             self.log.warning("%s", warning)
-        told = describe_outlets(self.outlets, context, result, is_told=self._is_told)  # type: ignore[has-type]
-        self.outlets = told
+        described = describe_outlets(self.outlets, context, result, is_told=self._is_told)  # type: ignore[has-type]
+        self.outlets = described
         return returned
 
     def get_openlineage_facets_on_start(self) -> Any:

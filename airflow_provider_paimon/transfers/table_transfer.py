@@ -66,8 +66,8 @@ class PaimonTableTransfer(BaseOperator):
             raise AirflowException(f"{self.task_id}: {error}") from error
         self.log.info("%s: %s", self.table, ", ".join(f"{name} {value}" for name, value in done.items()))
         if self.action is not None:
-            told = describe_outlets(self.outlets, context, self._as_result(done), is_told=self._is_told)  # type: ignore[has-type]
-            self.outlets = told
+            described = describe_outlets(self.outlets, context, self._as_result(done), is_told=self._is_told)  # type: ignore[has-type]
+            self.outlets = described
         return done
 
     def get_openlineage_facets_on_start(self) -> Any:

@@ -76,9 +76,9 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     check_request(request)
     if table.entry is not None:
         _list_partitions(table.entry, table, request)
-    with announcing(table, request) as news:
+    with announcing(table, request) as notifier:
         outcome = _Commit(table, request).run()
-        news.end(outcome)
+        notifier.end(outcome)
     return outcome
 
 

@@ -108,7 +108,7 @@ def waiting_failures() -> Iterator[None]:
         )
 
 
-class CommitNews:
+class CommitNotifier:
     """Calls the callbacks of one commit; made by `announcing`."""
 
     def __init__(
@@ -152,21 +152,21 @@ class CommitNews:
 
 
 @contextmanager
-def announcing(table: TableHandle, request: CommitRequest) -> Iterator[CommitNews]:
+def announcing(table: TableHandle, request: CommitRequest) -> Iterator[CommitNotifier]:
     """For a `with` block that commits, and tells the outcome by `end`.
 
     Raises: UnsupportedError if the table names a callback that no installed package provides, before the block begins.
     """
     listeners = make_callbacks(COMMIT_CALLBACKS, table.options)
-    news = CommitNews(table, request, listeners)
+    notifier = CommitNotifier(table, request, listeners)
     try:
-        news.begin()
+        notifier.begin()
         try:
-            yield news
+            yield notifier
         except OutcomeUnknownError:
             raise
         except PaimonError:
-            news.forget()
+            notifier.forget()
             raise
     finally:
         for listener in listeners:
