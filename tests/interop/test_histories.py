@@ -59,9 +59,9 @@ def _is_chosen(item: pytest.Item, request: pytest.FixtureRequest) -> bool:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group[0]}-{group[-1]}")
 def test_both_engines_have_the_same_history(outcomes: dict[int, Outcome], group: range) -> None:
-    told = {seed: found for seed in group if (found := outcomes[seed].result()) is not None}
+    problems = {seed: found for seed in group if (found := outcomes[seed].result()) is not None}
 
-    assert told == {}, "python -m tests.interop.histories --seed <seed> --programs 1 makes it smaller"
+    assert problems == {}, "python -m tests.interop.histories --seed <seed> --programs 1 makes it smaller"
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
@@ -179,13 +179,13 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
 }
 
 
-@pytest.mark.parametrize(("program", "told"), WRONG_IN_JAVA.values(), ids=WRONG_IN_JAVA.keys())
-def test_java_is_wrong_where_programs_do_not_test_it(oracle: JavaPaimon, program: Program, told: str) -> None:
+@pytest.mark.parametrize(("program", "expected"), WRONG_IN_JAVA.values(), ids=WRONG_IN_JAVA.keys())
+def test_java_is_wrong_where_programs_do_not_test_it(oracle: JavaPaimon, program: Program, expected: str) -> None:
     """When one of these no longer differs, it can be drawn again."""
     found = failure(program, oracle)
 
     assert found is not None
-    assert re.search(told, found), found
+    assert re.search(expected, found), found
 
 
 def test_rows_that_java_stored_without_their_key_have_it_here(oracle: JavaPaimon, tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ def test_tables_of_pypaimon_are_written_on(tmp_path: Path, pypaimon: PyPaimon, o
 
     table.write(batch(4))
 
-    told = {name: value for name, value in listed.items() if value is not None}
-    assert {name: base_list(path)[0].get(name) for name in told} == told
-    assert "_TOTAL_BUCKETS" in told
+    known = {name: value for name, value in listed.items() if value is not None}
+    assert {name: base_list(path)[0].get(name) for name in known} == known
+    assert "_TOTAL_BUCKETS" in known
     result = table.compact_manifests()
     assert (result.status, result.manifests_after) == ("committed", 1)
     table.analyze()

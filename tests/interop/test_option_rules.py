@@ -156,8 +156,8 @@ def java_refuses(oracle: JavaPaimon, path: Path, case: Case) -> str | None:
             oracle.call("write", table=str(path), rows=[ROW])
         oracle.read(path)
     except Exception as error:  # noqa: BLE001 - the class lives in the reference
-        told = str(error)
-        return None if any(known in told for known in JAVA_ALONE) else told
+        message = str(error)
+        return None if any(known in message for known in JAVA_ALONE) else message
     return None
 
 

@@ -38,9 +38,9 @@ def main() -> int:
     asked = parser.parse_args()
     FOUND.mkdir(parents=True, exist_ok=True)
     if asked.again is not None:
-        told = failure(from_json(asked.again.read_text("utf-8")), java(asked.release))
-        print(told or "no difference")
-        return int(told is not None)
+        problem = failure(from_json(asked.again.read_text("utf-8")), java(asked.release))
+        print(problem or "no difference")
+        return int(problem is not None)
     return int(_many(range(asked.seed, asked.seed + asked.programs), asked) > 0)
 
 
@@ -57,10 +57,10 @@ def _many(seeds: range, asked: argparse.Namespace) -> int:
         }
         for ended in as_completed(trials):
             done += 1
-            told = ended.result()
-            if told is not None:
+            problem = ended.result()
+            if problem is not None:
                 found += 1
-                print(f"seed {trials[ended]}: {told}", flush=True)
+                print(f"seed {trials[ended]}: {problem}", flush=True)
             if done % 20 == 0:
                 print(f"{done} programs, {found} with differences, {time.monotonic() - begin:.0f} s", flush=True)
             if found >= asked.most:

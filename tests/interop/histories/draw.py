@@ -39,7 +39,7 @@ def draw_program(seed: int) -> Program:
         options=options,
         steps=steps,
         unordered=unordered,
-        is_told=draw.is_told,
+        picks_are_certain=draw.picks_are_certain,
         looks_back=chance.random() < 0.7,
     )
 
@@ -171,7 +171,9 @@ class _Steps:
             whole = self.draw.removes_on_delete or (self.draw.adds_first and not self.draw.is_lookup)
             full = whole or self.chance.random() < 0.35
             # Which runs a minor one takes decides when the changelog of this producer has a change.
-            full = full or (self.draw.options.get("changelog-producer") == "full-compaction" and not self.draw.is_told)
+            full = full or (
+                self.draw.options.get("changelog-producer") == "full-compaction" and not self.draw.picks_are_certain
+            )
             # A row that comes late by its columns leaves the order of the older row above as it was: with lookups, Java
             # 0.9 then has two records of one order in two levels, reads either, and may lose the late row.
             adds = self.draw.engine in ("partial-update", "aggregation") and "sequence.field" in self.draw.options
@@ -179,12 +181,14 @@ class _Steps:
             # So it does, with lookups, whether a row that is alone is read, and loses what a group of nulls leaves out.
             groups = any(key.endswith(".sequence-group") for key in self.draw.options)
             # Nor does it count a retract as newer than the row above, so that two records again have one order.
-            full = full or (groups and self.draw.is_lookup and (not self.draw.is_told or "-D" in self.draw.kinds))
+            full = full or (
+                groups and self.draw.is_lookup and (not self.draw.picks_are_certain or "-D" in self.draw.kinds)
+            )
             # Or which deletes were dropped: an older row that is written later, or a lone retract that is merged
             # with another one, shows it.
-            full = full or (self._may_miss_deletes and not self.draw.is_told)
+            full = full or (self._may_miss_deletes and not self.draw.picks_are_certain)
             # The choice of runs also decides which expired records are removed.
-            full = full or ("record-level.time-field" in self.draw.options and not self.draw.is_told)
+            full = full or ("record-level.time-field" in self.draw.options and not self.draw.picks_are_certain)
         if full:
             # Java 0.9 makes a row of nulls of two -U of a key that is not there.
             self.written -= self.removed

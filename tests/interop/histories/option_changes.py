@@ -45,11 +45,11 @@ def _of_files(draw: Draw, chance: Random) -> list[Change]:
     ways = ["format", "by level", "compression", "size", "stats", "equal rows"]
     if LEVELS in draw.options:
         ways.append("levels")
-    if LEVELS in draw.options or not (draw.is_told or producer_of(draw.options) == "full-compaction"):
+    if LEVELS in draw.options or not (draw.picks_are_certain or producer_of(draw.options) == "full-compaction"):
         ways.append("runs")
     if TIME in draw.options:
         ways.append("expiry")
-    functions = _functions(draw) if draw.is_told else {}
+    functions = _functions(draw) if draw.picks_are_certain else {}
     ways += ["function", "function"] if functions else []
     match chance.choice(ways):
         case "format":
@@ -100,7 +100,7 @@ def _to_function(draw: Draw, chance: Random, functions: dict[str, str]) -> Chang
 def _of_runs(draw: Draw, chance: Random) -> list[Change]:
     """What a minor compaction takes; as before, the options alone say it or they do not."""
     trigger = str(chance.randint(2, 5))
-    if not draw.is_told:
+    if not draw.picks_are_certain:
         # Java 0.9 makes no changelog of a full compaction if files are on higher levels than the options give now.
         draw.may_have_fewer_levels = LEVELS not in draw.options
         amplification = to_set("compaction.max-size-amplification-percent", chance.choice(["1", "50", "200"]))
@@ -149,12 +149,14 @@ def _to_producer(producer: str, chance: Random) -> Change:
 
 def _must_be_compacted(draw: Draw, after: dict[str, str]) -> bool:
     """Whether the changelog depends on levels, or the next step is drawn for a table that changed."""
-    if draw.adds_first or ("full-compaction" in (producer_of(draw.options), producer_of(after)) and not draw.is_told):
+    if draw.adds_first or (
+        "full-compaction" in (producer_of(draw.options), producer_of(after)) and not draw.picks_are_certain
+    ):
         return True
     # Java 0.9 looks above the output level only where the input has nothing above level 0: without a lookup compaction
     # before, the row of higher order may nevertheless be there, and the changelog does not have it.
     by_columns = "sequence.field" in draw.options or draw.engine in ADDING
-    return is_whole(after) and not is_whole(draw.options) and by_columns and not draw.is_told
+    return is_whole(after) and not is_whole(draw.options) and by_columns and not draw.picks_are_certain
 
 
 def _refused(draw: Draw) -> list[Change]:

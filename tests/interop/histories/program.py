@@ -33,7 +33,7 @@ class Program:
     steps: Sequence[Step]
     unordered: Sequence[str] = ()
     """Columns whose elements have no defined order."""
-    is_told: bool = False
+    picks_are_certain: bool = False
     """Whether the options alone decide what a minor compaction takes, with any sizes of files."""
     looks_back: bool = True
     """Whether rows are read at the end, by snapshot; otherwise after each step."""

@@ -160,7 +160,7 @@ class _Trial:
             self._look_back()
         self._same_changelogs()
         self._same_differences()
-        if self.program.is_told and self._ever_marks:
+        if self.program.picks_are_certain and self._ever_marks:
             self._same_vectors()
         for side in ("here", "turns"):
             problems = self.oracle.problems(self.paths[side])
@@ -231,9 +231,9 @@ class _Trial:
             raise Difference(f"{where}: columns {found[0]}, in Java {expected[0]}")
         names = expected[0]
         sides = [self._plain(rows, names) for _, rows in (found, expected)]
-        told = difference(*sides, names=names)
-        if told:
-            raise Difference(f"{where}: {told}")
+        problem = difference(*sides, names=names)
+        if problem:
+            raise Difference(f"{where}: {problem}")
 
     def _plain(self, rows: Sequence[Row], names: Sequence[str], first: int = 0) -> list[Row]:
         """Rows with the elements of unordered columns sorted; `first` is the index of the first column."""
@@ -251,10 +251,10 @@ class _Trial:
             options = {} if producer == now else {PRODUCER: producer}
             if producer == "full-compaction" and marks(self.options[-1]):
                 options[VECTORS] = "false"
-            told = {side: self._changes(side, options) for side in SIDES}
+            changes = {side: self._changes(side, options) for side in SIDES}
             for number, step in enumerate(self.program.steps):
                 for side in ("here", "turns"):
-                    found = difference(told[side][number], told["java"][number])
+                    found = difference(changes[side][number], changes["java"][number])
                     if found:
                         where = f"changelog of step {number} ({_short(step)}) in table {side!r}"
                         raise Difference(f"{where}, with producer {producer}: {found}")

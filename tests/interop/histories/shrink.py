@@ -14,7 +14,7 @@ from tests.interop.histories.run import Difference, check_program
 from tests.support.oracle import JavaPaimon
 
 TRIALS_MAX = 250
-TELLING = ("num-sorted-run.compaction-trigger", "compaction.size-ratio", "num-levels")
+DECIDING = ("num-sorted-run.compaction-trigger", "compaction.size-ratio", "num-levels")
 """Options because of which sizes do not count for what a compaction takes."""
 MEMORY = Path("/dev/shm")
 """Where writing through to the disk costs nothing."""
@@ -34,7 +34,7 @@ def failure(program: Program, oracle: JavaPaimon) -> str | None:
     return None
 
 
-def shrunk(program: Program, told: str, oracle: JavaPaimon) -> tuple[Program, str]:
+def shrunk(program: Program, problem: str, oracle: JavaPaimon) -> tuple[Program, str]:
     """A smaller program that fails alike, and how it does."""
     trials, grows = 0, True
     while grows and trials < TRIALS_MAX:
@@ -42,17 +42,17 @@ def shrunk(program: Program, told: str, oracle: JavaPaimon) -> tuple[Program, st
         for smaller in _smaller(program):
             trials += 1
             found = failure(smaller, oracle)
-            if found is not None and _alike(found) == _alike(told):
-                program, told, grows = smaller, found, True
+            if found is not None and _alike(found) == _alike(problem):
+                program, problem, grows = smaller, found, True
                 break
             if trials >= TRIALS_MAX:
                 break
-    return program, told
+    return program, problem
 
 
-def _alike(told: str) -> str:
+def _alike(problem: str) -> str:
     """What must stay of a failure: its words without numbers, values and rows."""
-    head = told.split("\n", maxsplit=1)[0]
+    head = problem.split("\n", maxsplit=1)[0]
     return re.sub(r"step \d+ \(.*?\)|\{.*|\d+|\[.*", "", head)[:60]
 
 
@@ -65,7 +65,7 @@ def _smaller(program: Program) -> Iterator[Program]:
         for less in _less_of(step):
             yield replace(program, steps=[*steps[:place], less, *steps[place + 1 :]])
     for key in program.options:
-        if key != "bucket" and not (program.is_told and key in TELLING):
+        if key != "bucket" and not (program.picks_are_certain and key in DECIDING):
             yield replace(program, options={name: value for name, value in program.options.items() if name != key})
     yield from _without_columns(program)
 

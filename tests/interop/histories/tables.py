@@ -88,7 +88,7 @@ class Draw:
     removes_on_delete: bool = False
     adds_first: bool = False
     """Whether a key is taken back only after it was there."""
-    is_told: bool = False
+    picks_are_certain: bool = False
     may_have_fewer_levels: bool = False
     """Whether files may be on higher levels than the options give."""
 
@@ -144,11 +144,11 @@ def draw_table(chance: Random) -> Draw:
     for column in draw.columns.values():
         # A sum that leaves its type begins again: when it does, depends on what is merged first.
         if column.function == "sum" and column.kind.startswith("DECIMAL"):
-            column.is_far &= draw.is_told
+            column.is_far &= draw.picks_are_certain
     _files(draw)
     # Java 0.9 does neither: it checks nothing before it changes the mode, and rewrites no file for its deleted rows.
     draw.options["deletion-vectors.modifiable"] = "true"
-    if draw.is_told:
+    if draw.picks_are_certain:
         draw.options["compaction.delete-ratio-threshold"] = "1"
     # Columns that schema changes may have.
     for name in ("x", "y"):
@@ -420,7 +420,7 @@ def _levels(draw: Draw) -> None:
     else:
         draw.options["num-sorted-run.compaction-trigger"] = str(draw.chance.randint(2, 5))
     # How many runs there are to count depends on the bucket.
-    draw.is_told = way == "none" or (way == "all" and not draw.is_filled_apart)
+    draw.picks_are_certain = way == "none" or (way == "all" and not draw.is_filled_apart)
 
 
 def formats_by_level(chance: Random) -> str:

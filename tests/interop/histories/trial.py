@@ -71,13 +71,13 @@ def trial(seed: int, release: str = "0.9") -> str | None:
 def small_trial(seed: int, folder: Path, release: str = "0.9") -> str | None:
     """As `trial`; a program that differs is made smaller and left in the folder."""
     program = program_for(seed, release)
-    told = failure(program, java(release))
-    if told is None:
+    problem = failure(program, java(release))
+    if problem is None:
         return None
-    small, told = shrunk(program, told, java(release))
+    small, problem = shrunk(program, problem, java(release))
     path = folder / f"seed-{seed}-{release}.json"
     path.write_text(to_json(small), encoding="utf-8")
-    return f"{told}\n{to_json(small)}python -m tests.interop.histories --again {path} --release {release}\n"
+    return f"{problem}\n{to_json(small)}python -m tests.interop.histories --again {path} --release {release}\n"
 
 
 def java(release: str = "0.9") -> JavaPaimon:
