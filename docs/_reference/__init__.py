@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from _reference.actions import actions
 from _reference.commands import commands
+from _reference.features import features
 from _reference.operators import operators
 from _reference.options import options, other_options
 from _reference.python_api import catalogs, errors, other_types, results, schema_changes, specs, tables
@@ -27,6 +28,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "changelog": changelog,
     "commands": commands,
     "errors": errors,
+    "features": features,
     "operators": operators,
     "options": options,
     "other options": other_options,
