@@ -312,11 +312,11 @@ def test_the_name_of_the_default_partition_is_the_text_where_only_that_is_there(
 class Listener(BaseHTTPRequestHandler):
     """A server that keeps the requests that it gets, and returns the prepared answers, or SUCCESS."""
 
-    told: ClassVar[list[Any]] = []
+    received: ClassVar[list[Any]] = []
     answers: ClassVar[list[tuple[int, str]]] = []
 
     def do_POST(self) -> None:
-        self.told.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+        self.received.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
         status, text = self.answers.pop(0) if self.answers else (200, '{"result": "success", "more": 1}')
         self.send_response(status)
         if status == 307:
@@ -330,7 +330,7 @@ class Listener(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def listener() -> Iterator[str]:
-    Listener.told, Listener.answers = [], []
+    Listener.received, Listener.answers = [], []
     with ThreadingHTTPServer(("127.0.0.1", 0), Listener) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/done?key=s3cret"
@@ -372,7 +372,7 @@ def test_a_table_cannot_have_reports_posted_where_it_is_not_allowed(
                 again.mark_partition_done({"day": "2024-01-01", "hour": 1}, dry_run=dry_run)
             assert "s3cret" not in str(raised.value)
 
-    assert Listener.told == []
+    assert Listener.received == []
     assert not list(Path(path).rglob("_SUCCESS"))
 
 
@@ -404,7 +404,7 @@ def test_a_server_that_leads_on_to_another_is_not_followed(tmp_path: Path, liste
 
     with pytest.raises(StorageError, match="status 307"):
         reporting(tmp_path, listener, "http-report").mark_partition_done({"day": "2024-01-01", "hour": 1})
-    assert len(Listener.told) == 1
+    assert len(Listener.received) == 1
 
 
 def test_a_server_gets_the_report_of_partitions_that_java_sends(tmp_path: Path, listener: str) -> None:
@@ -413,11 +413,11 @@ def test_a_server_gets_the_report_of_partitions_that_java_sends(tmp_path: Path, 
     mark = {"day": "2024-01-01", "hour": 1}
 
     planned = table.mark_partition_done(mark, dry_run=True)
-    assert (planned.status, Listener.told) == ("dry_run", [])
+    assert (planned.status, Listener.received) == ("dry_run", [])
     done = table.mark_partition_done(mark)
 
     body = {"partition": "day=2024-01-01/hour=1/", "table": "db.t", "path": table.path, "params": "p1"}
-    assert Listener.told == [("/done?key=s3cret", body)] * 2  # the first one met a busy server
+    assert Listener.received == [("/done?key=s3cret", body)] * 2  # the first one met a busy server
     assert (done.files, done.reported) == (planned.files, ("day=2024-01-01/hour=1",))
     assert Path(done.files[0]).exists()
 

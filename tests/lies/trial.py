@@ -183,7 +183,7 @@ def run_careless(stage: Stage) -> str:
             assert not stage.has_lost_anything(), "something was deleted before it was refused"
     else:
         # What the probe sees is counted, too.
-        assert store.told == 0, f"{said!r:.300}"
+        assert store.lie_count == 0, f"{said!r:.300}"
     return outcome
 
 

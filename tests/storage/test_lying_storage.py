@@ -29,7 +29,7 @@ def test_listings_lie_about_the_chosen_directories_and_reads_do_not() -> None:
     assert store.exists("memory://t/tag/tag-a")
     assert store.read("memory://t/tag/tag-a") == b"x"
     assert _names(store.list("memory://t/snapshot/")) == ["snapshot-1"]
-    assert store.told == 2
+    assert store.lie_count == 2
     store.be_honest()
     assert _names(store.list("memory://t/tag")) == ["tag-a", "tag-b"]
 
@@ -61,7 +61,7 @@ def test_times_are_offset() -> None:
 def test_creations_replace_or_are_denied() -> None:
     careless = LyingStorage(_store(), ignores_absence=True)
     assert careless.create("memory://t/tag/tag-a", b"y")
-    assert (careless.read("memory://t/tag/tag-a"), careless.told) == (b"y", 1)
+    assert (careless.read("memory://t/tag/tag-a"), careless.lie_count) == (b"y", 1)
 
     assert not LyingStorage(inner := _store(), denies="taken").create("memory://t/new", b"z")
     assert inner.read("memory://t/new") == b"z"

@@ -9,7 +9,7 @@
     LyingStorage(inner, denies_changes=True)                  other puts and deletions succeed and say that they failed
 
 Only listings lie, and what a store answers by listing: whether a *directory* is there. A file that is requested by its
-name is found. `lies_left` bounds how many calls are answered with a lie; `told` counts the lies.
+name is found. `lies_left` bounds how many calls are answered with a lie; `lie_count` counts the lies.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LyingStorage:
         self.time_offset_ms, self.ignores_absence = time_offset_ms, ignores_absence
         self.denies, self.denied, self.denies_changes = denies, denied, denies_changes
         self.lies_left = lies_left
-        self.told = 0
+        self.lie_count = 0
         self._chance = random.Random(seed)
         self._lock = threading.Lock()
 
@@ -72,7 +72,7 @@ class LyingStorage:
                 if self.lies_left <= 0:
                     return False
                 self.lies_left -= 1
-            self.told += 1
+            self.lie_count += 1
             return True
 
     def _lies_about(self, directory: str) -> bool:
@@ -116,7 +116,7 @@ class LyingStorage:
     def create(self, path: str, data: bytes) -> bool:
         if self.ignores_absence:
             with self._lock:
-                self.told += int(self.inner.exists(path))
+                self.lie_count += int(self.inner.exists(path))
             self.inner.overwrite(path, data)
             return True
         created: bool = self.inner.create(path, data)
