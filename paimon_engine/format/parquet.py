@@ -425,13 +425,14 @@ class ParquetWriter:
     def _begin(self, rows: list[pa.RecordBatch]) -> pq.ParquetWriter:
         """Arrow's writer of the file. The first row group decides which columns get dictionaries and codecs."""
         self._schema = with_dictionaries(self._schema, rows)
-        repeating = repeating_columns(rows[0])
-        codec, level = codecs_of(rows, self._schema, *_codec(self._options), repeating)
+        codec, level = _codec(self._options)
+        repeating = repeating_columns(rows[0], codec)
+        codecs, levels = codecs_of(rows, self._schema, codec, level, repeating)
         return pq.ParquetWriter(
             self._stream,
             self._schema,
-            compression=codec,
-            compression_level=level,
+            compression=codecs,
+            compression_level=levels,
             use_dictionary=repeating,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
