@@ -26,6 +26,7 @@ from tests.table.conftest import MakeTable, Subject
 
 COLUMNS = {"k": pa.int64(), "v": pa.string(), "w": pa.int32()}
 OMIT = ScanOptions(omittable=frozenset({"k"}))
+MERGE = ScanOptions()
 
 
 @pytest.fixture
@@ -85,6 +86,7 @@ def test_a_manifest_that_knows_nothing_of_the_deletes_does_not_bring_them_back(
 
     assert _decoded(table, file).schema.names == ALL
     assert _decoded(table, file)["_VALUE_KIND"].to_pylist() == kinds
+    assert _decoded(table, file, MERGE)["_VALUE_KIND"].to_pylist() == kinds
 
 
 def _rewritten(subject: Subject, change: Callable[[pa.Table], pa.Table], **how: Any) -> DataFile:
@@ -102,29 +104,59 @@ def test_a_footer_that_says_nothing(subject: Subject) -> None:
     assert _decoded(subject, file).schema.names == ALL
 
 
-def test_one_row_group_of_several_with_a_delete(subject: Subject) -> None:
+@pytest.mark.parametrize("scan", [OMIT, MERGE])
+def test_one_row_group_of_several_with_a_delete(subject: Subject, scan: ScanOptions) -> None:
     kinds = pa.array([0, 0, 3], pa.int8())
     file = _rewritten(subject, lambda rows: rows.set_column(2, "_VALUE_KIND", kinds), row_group_size=2)
 
     place = bucket_location(subject.handle, EMPTY_ROW, 0)
-    rows = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, scan=OMIT)
-    assert [batch.schema.names for batch in rows] == [ALL]
+    rows = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, scan=scan)
+    [batch] = rows
+    assert batch.schema.names == ALL
+    assert batch["_VALUE_KIND"] == kinds
 
 
+@pytest.mark.parametrize("scan", [OMIT, MERGE])
 @pytest.mark.parametrize("name", ["_VALUE_KIND", "_SEQUENCE_NUMBER"])
-def test_a_file_that_lacks_one_of_them_is_refused_as_ever(subject: Subject, name: str) -> None:
+def test_a_file_that_lacks_one_of_them_is_refused_as_ever(subject: Subject, name: str, scan: ScanOptions) -> None:
     file = _rewritten(subject, lambda rows: rows.drop_columns([name]))
 
     with pytest.raises(CorruptTableError, match="expected columns"):
-        _decoded(subject, file)
+        _decoded(subject, file, scan)
 
 
-def test_nulls_among_the_kinds_are_refused_as_ever(subject: Subject) -> None:
+@pytest.mark.parametrize("scan", [OMIT, MERGE])
+def test_nulls_among_the_kinds_are_refused_as_ever(subject: Subject, scan: ScanOptions) -> None:
     kinds = pa.array([0, None, 0], pa.int8())
     file = _rewritten(subject, lambda rows: rows.set_column(2, "_VALUE_KIND", kinds))
 
     with pytest.raises(CorruptTableError, match="_VALUE_KIND is a null"):
-        _decoded(subject, file)
+        _decoded(subject, file, scan)
+
+
+@pytest.mark.parametrize("kind", [4, -1])
+def test_kinds_that_are_none_are_refused_in_a_merge(subject: Subject, kind: int) -> None:
+    kinds = pa.array([kind, kind, kind], pa.int8())
+    file = _rewritten(subject, lambda rows: rows.set_column(2, "_VALUE_KIND", kinds))
+
+    with pytest.raises(CorruptTableError, match=f"_VALUE_KIND is {kind}"):
+        _decoded(subject, file, MERGE)
+
+
+def test_a_merge_does_not_decode_the_kinds_of_inserts(subject: Subject) -> None:
+    """Which are filled in: the bytes of that column are not needed."""
+    [path] = subject.data_paths()
+    storage = subject.handle.env.storage
+    data = bytearray(storage.read(path))
+    chunk = pq.read_metadata(io.BytesIO(data)).row_group(0).column(2)
+    assert chunk.path_in_schema == "_VALUE_KIND"
+    begin = chunk.data_page_offset
+    data[begin : begin + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    storage.overwrite(path, bytes(data))
+
+    rows = _decoded(subject, subject.files[0], MERGE)
+
+    assert (rows.schema.names, rows["_VALUE_KIND"].to_pylist()) == (ALL, [0, 0, 0])
 
 
 OPTIONS: dict[str, dict[str, str]] = {

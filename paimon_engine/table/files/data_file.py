@@ -177,7 +177,7 @@ def read_data_file(
     skipping = file_filter(table, file, where)
     same = unchanged_columns(file_schema, table.schema) if scan.dictionary_columns and file.format == "parquet" else {}
     encoded = [stored for stored, name in same.items() if name in scan.dictionary_columns]
-    choice = _omitted_columns(file, sources, wanted, scan.omittable if with_system_columns else None)
+    choice = _omitted_columns(file, sources, wanted, scan.omittable) if with_system_columns else None
     check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(mask.deleted)
     lost = _lost_keys(table, path, file, file_schema, source)
@@ -201,8 +201,8 @@ def read_data_file(
             batch = with_partition(
                 _typed(rows, read, path), here, [name for name in columns if name not in left_out], rows.num_rows
             )
-            if with_system_columns and not omitted:
-                batch = _with_system_columns(batch, rows, path)
+            if with_system_columns and SEQUENCE_NUMBER not in omitted:
+                batch = _with_system_columns(batch, rows, path, inserts_only=VALUE_KIND in omitted)
             check.add(first_row, rows, batch)
             if position_column is not None:
                 batch = batch.append_column(position_column, pa.array(np.arange(batch.num_rows) + first_row))
@@ -221,13 +221,16 @@ def _check_format(file: DataFile) -> None:
 def _omitted_columns(
     file: DataFile, sources: Sequence[ColumnSource], wanted: Sequence[pa.Field], omittable: Collection[str] | None
 ) -> SparedColumns | None:
-    """Leaves out system columns, and those `omittable`, if the file has inserts only; None if that is unknown.
+    """What need not be decoded if the file has inserts only: of `omittable` these and all system columns.
 
-    A delete count of zero does not show it: pypaimon notes zero whatever the rows are. The footer does, and it has
-    the range of sequence numbers that each read compares with the manifest.
+    If that is None, only `_VALUE_KIND`: decoding and checking it is 1 % of a merge. A delete count of zero does not show
+    that there are inserts only: pypaimon notes zero whatever the rows are. The footer does, and it has the range of
+    sequence numbers that each read compares with the manifest.
     """
-    if omittable is None or file.format != "parquet" or file.delete_row_count != 0:
+    if file.format != "parquet" or file.delete_row_count != 0:
         return None
+    if omittable is None:
+        return SparedColumns(pa.schema(wanted), frozenset({VALUE_KIND}), {VALUE_KIND: _INSERTS})
     columns = {one.stored.name for one in sources if one.stored is not None and one.field.name in omittable}
     columns |= {SEQUENCE_NUMBER, VALUE_KIND}
     if all(field.name in columns for field in wanted):
@@ -354,9 +357,13 @@ def _typed(rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str) -> 
         raise damaged(path, f"its columns are not those of its schema: {error}") from error
 
 
-def _with_system_columns(batch: pa.RecordBatch, rows: pa.RecordBatch, path: str) -> pa.RecordBatch:
+def _with_system_columns(
+    batch: pa.RecordBatch, rows: pa.RecordBatch, path: str, *, inserts_only: bool
+) -> pa.RecordBatch:
+    """The batch with the system columns of the stored rows, of which `_VALUE_KIND` is missing for `inserts_only`."""
     try:
+        kinds = pa.array(np.zeros(rows.num_rows, np.int8)) if inserts_only else rows[VALUE_KIND].cast(pa.int8())
         batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
-        return batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+        return batch.add_column(1, VALUE_KIND, kinds)
     except pa.ArrowException as error:
         raise damaged(path, f"its columns are not those of its schema: {error}") from error
