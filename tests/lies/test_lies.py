@@ -73,8 +73,8 @@ def test_every_action_has_a_scenario() -> None:
             scenario.act(noting)
 
     # Scenarios that write go by the facade, those of quarantines and partitions look for them first. Scenarios begin
-    # with a table, so that none creates it; and tags of days are made one by one, and what cannot be is in the result,
-    # so that a trial would find neither what was before nor what is after.
+    # with a table, so that none creates it (`faults/test_create_table`); and tags of days are made one by one, so that a
+    # trial finds neither what was before nor what is after (`test_day_tags`).
     by_table = {"write", "restore", "empty_quarantine", "create_table", "create_day_tags"}
     assert noting.asked | by_table == ACTIONS.keys()
 

@@ -180,7 +180,9 @@ def create_table(
     if not exists:
         check_engine_can(created)
         check_branch(env, paths, created)
-        exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
+        first, data = paths.schema(0), schema_to_json(created).encode()
+        # A client that repeated its request after a lost reply is refused by what the first request has made.
+        exists = not env.storage.create(first, data) and env.storage.read(first) != data
     if exists and not if_not_exists:
         raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
     return load_table(path, config, env=env)
