@@ -1,4 +1,8 @@
-"""A wheel, installed by plain pip into an empty environment, holds together. Some minutes: `make test-install`."""
+"""A wheel, installed into an empty environment, holds together. Some minutes: `make test-install`.
+
+By pip with the pinned versions; and by uv with the newest ones that the wheel's metadata allows, into the newest Python
+at hand that the project is tested with. Each ends with Airflow's doctor and a DAG.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +52,31 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-@pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an empty environment into which pip put the wheel."""
-    folder = tmp_path_factory.mktemp("fresh")
+def _by_pip(wheel: Path, folder: Path) -> Path:
+    """The interpreter of an environment with the pinned versions."""
     _run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
     _run(python, "-m", "pip", "install", "-q", "--no-input", "-c", PROJECT / ".constraints.txt", wheel, cwd=folder)
     return python
+
+
+def _by_uv(wheel: Path, folder: Path) -> Path:
+    """The interpreter of an environment with the newest versions."""
+    _run(sys.executable, "-m", "venv", folder / "uv", cwd=folder)
+    _run(folder / "uv" / "bin" / "python", "-m", "pip", "install", "-q", "--no-input", "uv", cwd=folder)
+    uv = folder / "uv" / "bin" / "uv"
+    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_CACHE_DIR": str(CACHE / "uv"), "UV_LINK_MODE": "copy"}
+    _run(uv, "venv", "-q", "--seed", "--python", ">=3.11,<3.14", folder / "venv", cwd=folder, **settings)
+    python = folder / "venv" / "bin" / "python"
+    _run(uv, "pip", "install", "-q", "--python", python, wheel, cwd=folder, **settings)
+    return python
+
+
+@pytest.fixture(scope="module", params=[_by_pip, _by_uv], ids=["pip, pinned", "uv, newest"])
+def python(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an empty environment into which the wheel was put."""
+    interpreter: Path = request.param(wheel, tmp_path_factory.mktemp("fresh"))
+    return interpreter
 
 
 def test_two_builds_have_the_same_bytes(tmp_path: Path):
@@ -98,6 +119,54 @@ def test_airflow_s_command_finds_nothing_wrong(python: Path, tmp_path: Path):
     found = json.loads(_run(airflow, "paimon", "doctor", "-o", "json", cwd=tmp_path, **home).strip().splitlines()[-1])
 
     assert [item for item in found if not item["is_ok"]] == []
+
+
+DAG_FILE = """
+from pathlib import Path
+
+from airflow.sdk import DAG
+from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
+
+HERE = Path(__file__).parent
+LAKE = {"table": "db.t", "warehouse": str(HERE / "lake")}
+
+with DAG("fresh", schedule=None):
+    first = PaimonWriteOperator(
+        task_id="first", source=str(HERE / "rows.csv"), format="csv", columns={"k": "BIGINT NOT NULL", "v": "STRING"},
+        create={"primary_keys": ["k"], "options": {"bucket": "1"}}, **LAKE)
+    again = PaimonWriteOperator(task_id="again", source=str(HERE / "rows.csv"), format="csv", **LAKE)
+    compact = PaimonCompactOperator(task_id="compact", full=True, **LAKE)
+    first >> again >> compact >> PaimonCreateTagOperator(task_id="tag", tag="done", **LAKE)
+"""
+
+
+def test_a_dag_is_run(python: Path, tmp_path: Path):
+    home = {
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path),
+    }
+    (tmp_path / "fresh.py").write_text(DAG_FILE, encoding="utf-8")
+    (tmp_path / "rows.csv").write_text("k,v\n1,a\n2,b\n", encoding="utf-8")
+    airflow = python.parent / "airflow"
+    _run(airflow, "db", "migrate", cwd=tmp_path, **home)
+
+    _run(airflow, "dags", "test", "fresh", "-f", tmp_path / "fresh.py", cwd=tmp_path, **home)
+
+    command = [
+        python.parent / "paimon-engine",
+        "read",
+        "db.t",
+        "-w",
+        tmp_path / "lake",
+        "--tag",
+        "done",
+        "--output",
+        "csv",
+    ]
+    assert _run(*command, cwd=tmp_path).split() == ['"k","v"', '1,"a"', '2,"b"']
 
 
 def test_the_command_works(python: Path, tmp_path: Path):
