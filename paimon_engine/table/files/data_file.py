@@ -223,7 +223,7 @@ def _omitted_columns(
 ) -> SparedColumns | None:
     """What need not be decoded if the file has inserts only: of `omittable` these and all system columns.
 
-    If that is None, only `_VALUE_KIND`: decoding and checking it is 1 % of a merge. A delete count of zero does not show
+    If that is None, only `_VALUE_KIND`: which is 1 % of a merge. A delete count of zero does not show
     that there are inserts only: pypaimon notes zero whatever the rows are. The footer does, and it has the range of
     sequence numbers that each read compares with the manifest.
     """
