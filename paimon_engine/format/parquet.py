@@ -256,7 +256,7 @@ class ParquetWriter:
 
         Raises: InvalidArgumentError for a codec that Parquet does not have.
         """
-        _codec(options)
+        self._codec = _codec(options)
         self._copies = copies_of(schema, options.copies)
         self._target = _stored_schema(pa.schema([schema.field(name) for name in self._copies.written]))
         self._leaves = [leaf for field in self._target for leaf in leaves_of(field.type)]
@@ -425,14 +425,13 @@ class ParquetWriter:
     def _begin(self, rows: list[pa.RecordBatch]) -> pq.ParquetWriter:
         """Arrow's writer of the file. The first row group decides which columns get dictionaries and codecs."""
         self._schema = with_dictionaries(self._schema, rows)
-        codec, level = _codec(self._options)
-        repeating = repeating_columns(rows[0], codec)
-        codecs, levels = codecs_of(rows, self._schema, codec, level, repeating)
+        repeating = repeating_columns(rows[0], self._codec[0])
+        codec, level = codecs_of(rows, self._schema, *self._codec, repeating)
         return pq.ParquetWriter(
             self._stream,
             self._schema,
-            compression=codecs,
-            compression_level=levels,
+            compression=codec,
+            compression_level=level,
             use_dictionary=repeating,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,

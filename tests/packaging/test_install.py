@@ -1,7 +1,7 @@
 """A wheel, installed into an empty environment, holds together. Some minutes: `make test-install`.
 
 By pip with the pinned versions; and by uv with the newest ones that the wheel's metadata allows, into the newest Python
-at hand that the project is tested with. Each ends with Airflow's doctor and a DAG.
+on this machine that the project is tested with. In both, Airflow's doctor finds nothing wrong and a DAG succeeds.
 """
 
 from __future__ import annotations
