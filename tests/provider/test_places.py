@@ -278,9 +278,13 @@ def running_jobs(server: Server) -> list[Any]:
 
 MANY = 20_000_000
 PART = 2_000_000
-MANY_FILES = 4
-PYTHON_MB = 1500
-"""What each Python process may take: what it has when it starts, a write buffer twice, and row groups."""
+MANY_FILES = 5
+TASK_MB, WORKER_MB = 1400, 900
+"""What a task's own process may take, with two parts of the job in it at a time, and what other Python processes may.
+
+Of a part that is what Python has when it starts, a write buffer twice, and row groups. Measured: 1,081 in the task's
+process, and 1,224 with 40 million rows; 680 to 756 in one of Spark's workers.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -359,4 +363,5 @@ def test_twenty_million_rows_take_bounded_memory(
     assert table.snapshots().num_rows == 3
     assert table.files()["level"].to_pylist() == [5] * table.files().num_rows
     assert sum(table.files()["record_count"].to_pylist()) == MANY
-    assert all(found and found[0] <= PYTHON_MB for found in peaks.values()), peaks
+    most = TASK_MB if place.get("launcher") == "in_process" else WORKER_MB
+    assert all(found and found[0] <= most for found in peaks.values()), peaks
