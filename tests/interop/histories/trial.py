@@ -44,7 +44,10 @@ def _for_java_2(program: Program) -> Program:
     if "listagg" in options.values():
         # Java 2 leaves empty texts out of lists.
         instead[""] = "-"
-    if _sums(program):
+    if _has_function(program, "product"):
+        # Java 2 leaves a product that has no value without one when a factor is retracted; Java 0.9 takes the factor.
+        instead |= {"-U": "+U", "-D": "+I"}
+    if _has_function(program, "sum"):
         # Java 2 refuses a sum that leaves its type, which Java 0.9 lets begin again.
         instead |= {end: 1 for bits in BITS.values() for end in (-(1 << bits - 1), (1 << bits - 1) - 1)}
     # Java 2 lets the columns that order versions change once there are rows.
@@ -69,10 +72,10 @@ def _for_java_2(program: Program) -> Program:
     return replace(program, options=options, steps=steps)
 
 
-def _sums(program: Program) -> bool:
-    """Whether a column is summed, at the begin or after a change of its function."""
+def _has_function(program: Program, name: str) -> bool:
+    """Whether a column is aggregated by this function, at the beginning or after a change."""
     changed = (change.get("value") for step in program.steps for change in step.get("changes", []))
-    return "sum" in (*program.options.values(), *changed)
+    return name in (*program.options.values(), *changed)
 
 
 def _is_of_other_column(option: str, columns: Collection[str]) -> bool:
