@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import getpass
 import re
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,5 +29,15 @@ def start_hdfs(folder: Path) -> Iterator[str]:
     jars = f"{jar(f'org.apache.hadoop:hadoop-client-minicluster:{version[1]}')}:{jars}"
     classes = compiled((SOURCE,), jars)
     command = ["java", "-Xmx512m", f"-DHADOOP_USER_NAME={getpass.getuser()}", "-cp", f"{classes}:{jars}", "MiniHdfs"]
-    with java_server([*command, str(folder / "blocks")], folder) as port:
+    with _blocks(folder) as blocks, java_server([*command, str(blocks)], folder) as port:
         yield f"hdfs://127.0.0.1:{port}"
+
+
+@contextmanager
+def _blocks(folder: Path) -> Iterator[Path]:
+    """Where the cluster keeps its blocks: below the folder, but a DataNode cannot start below a path with a space."""
+    if " " not in str(folder):
+        yield folder / "blocks"
+        return
+    with tempfile.TemporaryDirectory(prefix="hdfs-") as elsewhere:
+        yield Path(elsewhere)
