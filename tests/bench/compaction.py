@@ -33,6 +33,7 @@ from statistics import median
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion, which is not what a step costs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
