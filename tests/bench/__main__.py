@@ -276,7 +276,7 @@ def main() -> None:
         for line in PARTS[name](setting):
             print(" | ".join(line.cells()), flush=True)
             lines.append(line)
-        report += [f"### {name.capitalize()}", (PARTS[name].__doc__ or "").strip(), _table(lines)]
+        report += [f"## {name.capitalize()}", (PARTS[name].__doc__ or "").strip(), _table(lines)]
     text = "\n\n".join(report)
     if given.write is not None:
         before, _, rest = given.write.read_text(encoding="utf-8").partition(BEGIN)
