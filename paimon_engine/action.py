@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -25,6 +26,9 @@ from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
 from paimon_engine.table.state.handle import TableHandle
 
 logger = logging.getLogger(__name__)
+
+_logs_end: ContextVar[bool] = ContextVar("logs_end", default=True)
+"""Whether actions log how they ended. Not the logger's level, which all threads share."""
 
 S = TypeVar("S")
 R = TypeVar("R", bound="Result")
@@ -93,13 +97,12 @@ class Context:
 
 @contextmanager
 def without_last_line() -> Iterator[None]:
-    """Within it actions log no line of how they ended, which the caller does instead."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
+    """Within it actions of this thread log no line of how they ended, which the caller does instead."""
+    token = _logs_end.set(False)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        _logs_end.reset(token)
 
 
 def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
@@ -111,7 +114,7 @@ def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
         with waiting_failures():
             result = run(context, spec)
         result = replace(result, seconds=time.monotonic() - begun)  # type: ignore[type-var]
-        if logger.isEnabledFor(logging.INFO):
+        if _logs_end.get() and logger.isEnabledFor(logging.INFO):
             logger.info("%s of %s: %s", run.__name__, context.table.paths.root, as_line(result.to_dict()))
         return result
 

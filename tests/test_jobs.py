@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -34,6 +36,7 @@ from paimon_engine.jobs import (
     name_of,
     open_executor,
     run,
+    without_last_line,
 )
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
@@ -384,3 +387,21 @@ def test_a_source_that_cannot_be_read_is_named(lake: Lake):
         with pytest.raises(InvalidArgumentError, match=f"source .*{name}.parquet: ") as raised:
             lake.run(Write(str(path)), name)
         assert "roll back to a snapshot" not in str(raised.value)
+
+
+def test_a_thread_that_wants_no_last_line_silences_no_other(lake: Lake, caplog: pytest.LogCaptureFixture):
+    """Also where one block begins in another thread before this one ends."""
+    caplog.set_level(logging.INFO, "paimon_engine.action")
+    lake.run(Write(lake.source("a.parquet", k=[1], v=["a"])), create=KEYED)
+    first, other = without_last_line(), without_last_line()
+    with ThreadPoolExecutor(1) as thread:
+        first.__enter__()
+        thread.submit(other.__enter__).result()
+        lake.run(CreateTag("quiet"))
+        first.__exit__(None, None, None)
+        thread.submit(other.__exit__, None, None, None).result()
+    lake.run(CreateTag("loud"))
+
+    ends = [record.message for record in caplog.records if record.message.startswith("create_tag of")]
+    assert len(ends) == 1
+    assert "loud" in ends[0]
