@@ -221,11 +221,11 @@ def _check_format(file: DataFile) -> None:
 def _omitted_columns(
     file: DataFile, sources: Sequence[ColumnSource], wanted: Sequence[pa.Field], omittable: Collection[str] | None
 ) -> SparedColumns | None:
-    """What need not be decoded if the file has inserts only: of `omittable` these and all system columns.
+    """Leaves out columns of a file if it has inserts only: all system columns and those `omittable`.
 
-    If that is None, only `_VALUE_KIND`: which is 1 % of a merge. A delete count of zero does not show
-    that there are inserts only: pypaimon notes zero whatever the rows are. The footer does, and it has the range of
-    sequence numbers that each read compares with the manifest.
+    If `omittable` is None, as for a merge, `_VALUE_KIND` alone is left out, to be filled in. A delete count of zero
+    does not show that there are inserts only: pypaimon notes zero whatever the rows are. The footer does, and it has
+    the range of sequence numbers that each read compares with the manifest.
     """
     if file.format != "parquet" or file.delete_row_count != 0:
         return None
