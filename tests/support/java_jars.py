@@ -40,10 +40,7 @@ def jar(artifact: str) -> Path:
     """The jar of an artifact, `group:name:version`, fetched at the first call."""
     _, name, version = artifact.split(":")
     found = HOME / f"{name}-{version}.jar"
-    HOME.mkdir(parents=True, exist_ok=True)
-    with (HOME / "lock").open("w") as lock:
-        # Two test runs may want it at the same time.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _one_at_a_time():
         if not found.exists():
             _fetch(artifact, found)
     return found
@@ -56,9 +53,7 @@ def jars_of(artifact: str, without: tuple[str, ...] = ()) -> str:
     """
     group, name, version = artifact.split(":")
     folder = HOME / f"{name}-{version}-with-needs"
-    HOME.mkdir(parents=True, exist_ok=True)
-    with (HOME / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _one_at_a_time():
         if not folder.exists():
             excluded = "".join(
                 f"<exclusion><groupId>{one}</groupId><artifactId>*</artifactId></exclusion>" for one in without
@@ -82,14 +77,22 @@ def compiled(sources: tuple[Path, ...], with_classes: str) -> Path:
     """A folder with the classes of programs; compiled again when a program has changed."""
     newest = max(source.stat().st_mtime_ns for source in sources)
     folder = HOME / f"classes-{sources[0].stem}-{newest}"
-    with (HOME / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _one_at_a_time():
         if not folder.exists():
             part = HOME / f"part-{os.getpid()}"
             command = ["javac", "-nowarn", "-d", str(part), "-cp", with_classes, *map(str, sources)]
             subprocess.run(command, check=True, capture_output=True, timeout=FETCH_TIMEOUT_S)
             part.rename(folder)
     return folder
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Keeps other test runs, and other workers of this one, from making the same file."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager
