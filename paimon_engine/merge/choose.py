@@ -36,6 +36,8 @@ def last_value(versions: Versions, column: str) -> Positions:
 
 def last_non_null_value(versions: Versions, column: str) -> Positions:
     """The newest value that is not null; a retract of a value begins again."""
+    if not versions.steps.any():
+        return versions.newest_valid(column)
     counted = versions.only(versions.valid(column))
     if not len(counted):
         return np.full(len(versions.starts), -1)

@@ -139,7 +139,6 @@ class PartialUpdate:
         """Rule 1 for the columns that are in no group: positions of values per key, or aggregated values."""
         grouped = {name for group in self._groups for name in (*group.by, *group.members)}
         adds = versions.only(~versions.retracts)
-        newest_add = np.where(adds.ends > adds.starts, adds.ends - 1, -1)
         merged: dict[str, Merged] = {}
         for name in names:
             if name not in grouped:
@@ -148,8 +147,8 @@ class PartialUpdate:
                     merged[name] = function(adds)
                     continue
                 # A position must be that of a row: if all adds have null, that of the newest one.
-                found = adds.last(adds.valid(name))
-                merged[name] = adds.at(np.where(found < 0, newest_add, found))
+                found = adds.newest_valid(name)
+                merged[name] = np.where(found < 0, adds.newest, found)
         return merged
 
     def _grouped(

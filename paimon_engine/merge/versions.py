@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.merge.gather import elements_at, gather, replaced, valid_at
+from paimon_engine.merge.gather import elements_at, gather, replaced, valid_at, validity
 from paimon_engine.merge.window import Positions, Window, is_retract
 from paimon_engine.meta.schema import VALUE_KIND
 
@@ -153,6 +153,41 @@ class Versions:
             left = left[~chosen[found[left]]]
         before = np.maximum.accumulate(np.where(chosen, np.arange(len(chosen)), -1))[found[left]]
         found[left] = np.where(before >= self.starts[left], before, -1)
+        return found
+
+    @cached_property
+    def newest(self) -> Positions:
+        """Per key the position in the window's rows of its last row, −1 if it has none."""
+        return self.at(np.where(self.ends > self.starts, self.ends - 1, -1))
+
+    def newest_valid(self, column: str) -> Positions:
+        """Per key the position in the window's rows of the last row with a value that is not null, −1 if there is none.
+
+        As `at(last(valid(column)))`, but it looks at the values of the rows that matter only, not at all of them.
+        """
+        values = self.rows[column]
+        found = self.newest
+        if not (values.null_count and len(self)):
+            return found
+        valid = validity(values)
+        # An index of −1 takes the last value, which does not matter: it stays.
+        left = np.flatnonzero(~valid.take(found) & (found >= 0))
+        if len(left):
+            found = found.copy()
+        indices, begin = self.ends[left] - 1, self.starts[left]
+        # One step back at a time, for fewer and fewer keys.
+        for _ in range(_STEPS_BACK_MAX):
+            if not len(left):
+                return found
+            indices -= 1
+            ended = indices < begin
+            positions = self.positions.take(indices)
+            hit = valid.take(positions) & ~ended
+            found[left] = np.where(hit, positions, -1)
+            open_ = np.flatnonzero(~(hit | ended))
+            left, indices, begin = left.take(open_), indices.take(open_), begin.take(open_)
+        if len(left):
+            found[left] = self.at(self.last(valid[self.positions]))[left]
         return found
 
     def at(self, indices: Positions) -> Positions:

@@ -47,6 +47,28 @@ def test_first_and_last_chosen_version(seed: int):
     assert set(kept.steps.tolist()) <= {Step.ADD}
 
 
+@pytest.mark.parametrize("seed", seeds(30))
+def test_newest_value_that_is_not_null(seed: int):
+    random = Random(seed)
+    lengths = [random.choice([0, 1, 2, 3, 30]) for _ in range(random.choice([1, 40]))]
+    share = random.choice([0.0, 0.5, 0.98])
+    ends, count = np.cumsum(lengths), sum(lengths)
+    positions = np.array(random.sample(range(count + 5), count), dtype=np.intp)
+    values = pa.array([None if random.random() < share else number for number in range(count + 5)], pa.int64())
+    rows = pa.record_batch({"v": values})
+    versions = Versions(rows, positions, ends - lengths, ends, np.zeros(count, dtype=np.int8))
+
+    found, newest = versions.newest_valid("v"), versions.newest
+
+    assert found.tolist() == versions.at(versions.last(versions.valid("v"))).tolist()
+    assert newest.tolist() == [
+        int(positions[end - 1]) if length else -1 for end, length in zip(ends, lengths, strict=True)
+    ]
+    for key, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+        history = [int(position) for position in positions[end - length : end] if values[int(position)].is_valid]
+        assert found[key] == (history[-1] if history else -1)
+
+
 def some_values(kind: pa.DataType, count: int, *, nulls: bool) -> pa.Array:
     numbers = [None if nulls and number % 3 == 0 else number % 100 for number in range(count)]
     if pa.types.is_list(kind):
