@@ -88,7 +88,6 @@ _WRITE_BLOCKERS: Final = (
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
     "primary-key.nullable",
-    "row-tracking.enabled",
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
 )

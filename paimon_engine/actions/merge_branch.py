@@ -32,7 +32,6 @@ from paimon_engine.errors import (
     CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
-    UnsupportedError,
 )
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.stored import WRONG, parse_object, required_integer, text
@@ -40,6 +39,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.names import check_inside_directory
+from paimon_engine.meta.row_tracking import without_first_row_id
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Name, Spec
@@ -130,6 +130,8 @@ def _round(
     base = _base(table, source, theirs)
     difference = _difference(source, base, theirs)
     _check_schemas(table, source, difference)
+    if table.options.row_tracking_enabled:
+        difference = replace(difference, added=_with_other_ids(difference))
     result = MergeBranchResult(
         "noop" if difference.is_empty else "dry_run",
         spec.branch,
@@ -267,10 +269,20 @@ def _difference(source: TableHandle, base: Snapshot | None, newest: Snapshot) ->
     )
 
 
+def _with_other_ids(difference: _BranchDifference) -> tuple[ManifestEntry, ...]:
+    """The added files, so that the commit gives their rows ids: others of the table got those that they have.
+
+    Rows that both have keep theirs. Raises: UnsupportedError for files that store ids.
+    """
+    shared = {entry.file.name for entry in difference.removed}
+    return tuple(
+        entry if entry.file.name in shared else replace(entry, file=without_first_row_id(entry.file))
+        for entry in difference.added
+    )
+
+
 def _check_schemas(table: TableHandle, source: TableHandle, difference: _BranchDifference) -> None:
     """Raises InvalidArgumentError if files of the branch would mean something else in the table."""
-    if table.options.raw.get("row-tracking.enabled", "false").lower() == "true":
-        raise UnsupportedError(f"{table.paths.root}: rows of a branch got the same row ids as others; it cannot merge")
     if table.schema.row_type != source.schema.row_type:
         raise InvalidArgumentError(
             f"branch {source.paths.branch!r} has other columns than {table.paths.branch!r}; alter one of them first"

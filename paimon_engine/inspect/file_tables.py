@@ -11,6 +11,7 @@ from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.evolution import cast_stats, same_columns
 from paimon_engine.meta.manifest import DataFile, FileSource, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import partition_text, partition_texts
+from paimon_engine.meta.row_tracking import statistics_columns
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
@@ -120,7 +121,7 @@ def _stats_texts(table: TableHandle, schema: TableSchema, file: DataFile) -> tup
     """Minima, maxima and null counts of the table's columns; of those that the file lacks, all are null."""
     if not file.value_stats.null_counts and file.value_stats_columns is None:
         return "{}", "{}", "{}"
-    columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
+    columns = statistics_columns(schema, file)
     stored = dict(
         zip(columns.names, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
     )

@@ -97,6 +97,14 @@ def _read_optimized(table: TableHandle, request: ReadRequest) -> Plan:
     return plan, _all_columns(plan)
 
 
+def _row_tracking(table: TableHandle, request: ReadRequest) -> Plan:
+    """Rows with their ids, and with the snapshot that wrote each, behind the columns of the table."""
+    if not table.options.row_tracking_enabled:
+        raise InvalidArgumentError("$row_tracking needs a table that was created with 'row-tracking.enabled' = 'true'")
+    plan = plan_read(table, request, row_ids=True)
+    return plan, _all_columns(plan)
+
+
 def _all_columns(plan: ReadPlan) -> RowView:
     return RowView(plan.schema, tuple(range(len(plan.schema))))
 
@@ -105,6 +113,7 @@ _OF_ROWS: Final[Mapping[str, Callable[[TableHandle, ReadRequest], Plan]]] = {
     "audit_log": _audit_log,
     "binlog": _binlog,
     "ro": _read_optimized,
+    "row_tracking": _row_tracking,
 }
 _OF_SNAPSHOTS: Final[Mapping[str, Callable[[TableHandle, Snapshot | None], pa.Table]]] = {
     "buckets": file_tables.buckets,

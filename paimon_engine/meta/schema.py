@@ -37,6 +37,7 @@ KEY_FIELD_ID_OFFSET = 1073741823
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+ROW_ID = "_ROW_ID"
 _KEYS = frozenset(
     {
         *("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys"),

@@ -65,6 +65,7 @@ def check_schema(schema: TableSchema) -> None:
     if schema.primary_keys:
         _check_levels(schema.table_options)
     _check_changelog(schema)
+    _check_row_tracking(schema)
     _check_retention(schema.table_options)
     _check_special_columns(schema)
     _check_scan_options(schema.options)
@@ -84,6 +85,18 @@ def _check_texts(schema: TableSchema) -> None:
 
 def _names(schema: TableSchema) -> str:
     return f"the columns are {', '.join(schema.row_type.names)}"
+
+
+def _check_row_tracking(schema: TableSchema) -> None:
+    options = schema.table_options
+    if not options.row_tracking_enabled:
+        return
+    if schema.primary_keys:
+        raise InvalidArgumentError("'row-tracking.enabled' = 'true' is for tables without primary key; remove one")
+    if options.bucket != -1:
+        raise InvalidArgumentError(
+            "'row-tracking.enabled' = 'true' is for tables without buckets; set 'bucket' to '-1'"
+        )
 
 
 # ── columns and keys ────────────────────────────────────────────────────────────────────────────

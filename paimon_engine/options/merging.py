@@ -194,6 +194,11 @@ class MergeOptions(OptionTexts):
         return self._bool("deletion-vectors.enabled", default=False)
 
     @property
+    def row_tracking_enabled(self) -> bool:
+        """Whether each row keeps an id."""
+        return self._bool("row-tracking.enabled", default=False)
+
+    @property
     def deletion_vectors_bitmap64(self) -> bool:
         """Whether vectors count rows in 64 bits, which releases before 1.2 cannot read."""
         return self._bool("deletion-vectors.bitmap64", default=False)

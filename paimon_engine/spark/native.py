@@ -30,6 +30,7 @@ from paimon_engine.lsm.delete_records import may_have_deletes
 from paimon_engine.lsm.sections import Section
 from paimon_engine.meta.evolution import column_sources, has_same_types
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.row_tracking import has_tracking
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import UNKNOWN_STATS
 from paimon_engine.predicate import bind, columns_of
@@ -119,6 +120,8 @@ def _columns(part: ReadPart) -> list[DataField]:
     ]
     if rows.with_row_kinds or rows.keeps_retracts or not known or any(name not in known for name in names):
         return []
+    if has_tracking(schema):
+        return []  # files do not store them
     columns = [schema.row_type.field(name) for name in dict.fromkeys(names)]
     has_defaults = any(name in schema.table_options.default_values for name in names)
     if has_defaults or not all(_is_readable(column.type) for column in columns):

@@ -54,7 +54,7 @@ def compare(found: list[Any], expected: list[Any], case: Case, where: str) -> No
     assert_same_rows(found, expected, where)
 
 
-@pytest.mark.parametrize("name", SYSTEM_TABLES)
+@pytest.mark.parametrize("name", [name for name in SYSTEM_TABLES if name != "row_tracking"])
 @pytest.mark.parametrize("of", ["branches", "changelog_lookup"])
 def test_system_tables_are_those_of_java_2(name: str, of: str, paimon2: JavaPaimon):
     path = str(case(of).table)

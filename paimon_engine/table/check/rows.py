@@ -33,6 +33,7 @@ from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.meta.cut_bounds import cut_values, may_be_cut, upper
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.row_tracking import statistics_columns, stores_row_ids, with_tracking
 from paimon_engine.meta.schema import KEY_PREFIX, VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.stats import (
     FORMAT_STATS,
@@ -129,7 +130,10 @@ def _look_at(env: Env, task: _FileCheckTask) -> FileFindings:
 
 def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     """Reads the complete file and compares its rows with the manifest."""
-    file, schema = task.entry.file, table.schema
+    file = task.entry.file
+    if stores_row_ids(file):
+        table = replace(table, schema=with_tracking(table.schema))
+    schema = table.schema
     has_keys = bool(schema.primary_keys)
     columns = schema.row_type
     try:
@@ -305,7 +309,7 @@ class _FileCheck:
         if self._schema.primary_keys and file.delete_row_count not in (None, self._retracting):
             what = f"has {self._retracting} delete records, its manifest says {file.delete_row_count}"
             self._problems.append(what)
-        known = columns if file.value_stats_columns is None else columns.project(file.value_stats_columns)
+        known = statistics_columns(self._schema, file)
         self._compare(known, file.value_stats, found)
         if self._schema.primary_keys:
             self._compare(self._schema.key_type, file.key_stats, found)

@@ -26,12 +26,14 @@ from paimon_engine.meta.conflict import (
 )
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.commit.incremental_view import IncrementalView
 from paimon_engine.table.commit.index_changes import NextIndex, next_index
 from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.commit.request import CommitRequest, Conflict, IndexRead
+from paimon_engine.table.commit.row_ids import first_free_row_id
 from paimon_engine.table.files.old_keys import with_keys_of_today
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
 from paimon_engine.table.state.manifests import MetadataWriter, live_of
@@ -95,6 +97,8 @@ class NextSnapshot:
         self._changes: Sequence[ManifestEntry] | None = None
         self._applied: Sequence[ManifestEntry] | None = None
         """Changes that had no conflict with the live files of the try before."""
+        self._entries: Sequence[ManifestEntry] | None = None
+        """The changes with ids of rows, if the table has them."""
         self._manifests: _Written[Sequence[ManifestFile]] | None = None
         self._changelog: _Written[tuple[Sequence[ManifestFile], int]] | None = None
         self._lists: _Written[_Lists] | None = None
@@ -135,10 +139,11 @@ class NextSnapshot:
             return Conflict(index_conflicts, latest.id if latest else 0)
         base = self._base_manifests()
         number = latest.id + 1 if latest else 1
+        entries, next_row_id = self._with_row_ids(changes, latest, number)
         # The one list that every try writes: it is the last file that the writer has noted.
         base_list, base_size = self._writer.manifest_list(base.value, base_of=number)
         base_file = self._writer.written[-1]
-        lists = self._own_lists(changes)
+        lists = self._own_lists(entries)
         schema_id = self._schema_id(latest)
         delta_rows = sum(_signed_rows(entry) for entry in changes)
         snapshot = Snapshot(
@@ -160,12 +165,12 @@ class NextSnapshot:
             index_manifest=index.value.name,
             watermark=_newer(self._request.watermark, latest.watermark if latest else None),
             statistics=self._request.statistics or inherited_statistics(self._table, latest, schema_id),
-            extras=self._extras(latest),
+            extras=self._extras(latest, next_row_id),
         )
         # Until here files were only gathered in memory (`gathers=True`); they are stored before a snapshot names them.
         self._writer.store()
         files = frozenset((base_file, *base.files, *lists.files, *index.files))
-        return PreparedSnapshot(snapshot, changes, index.value.merged, files)
+        return PreparedSnapshot(snapshot, entries, index.value.merged, files)
 
     def _rows_before(self, latest: Snapshot | None) -> int:
         """Rows in the live files of `latest`; counted from manifests if the snapshot has no number (early releases)."""
@@ -174,6 +179,20 @@ class NextSnapshot:
         if latest.total_record_count is not None:
             return latest.total_record_count
         return sum(entry.file.row_count for entry in live_of(self._table, latest, self._view.manifests))
+
+    def _with_row_ids(
+        self, changes: Sequence[ManifestEntry], latest: Snapshot | None, number: int
+    ) -> tuple[Sequence[ManifestEntry], int | None]:
+        """The changes with the ids of their rows, and the next free one; None without row tracking.
+
+        Ids follow from the snapshot before, so that a try after a lost race writes manifests again if it has new rows.
+        """
+        if not self._table.options.row_tracking_enabled:
+            return changes, None
+        entries, next_row_id = number_rows(changes, number, first_free_row_id(self._table, latest))
+        if entries != self._entries:
+            self._entries, self._manifests = entries, None
+        return entries, next_row_id
 
     # ── what is written ─────────────────────────────────────────────────────────────────────────
 
@@ -399,7 +418,7 @@ class NextSnapshot:
         self._index = before, made
         return made
 
-    def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
+    def _extras(self, latest: Snapshot | None, next_row_id: int | None) -> dict[str, Any]:
         """Other fields of the next snapshot.
 
         `logOffsets` and `nextRowId` continue from the snapshot before; all others describe one commit only.
@@ -409,6 +428,8 @@ class NextSnapshot:
         extras: dict[str, Any] = {"logOffsets": dict(before.get("logOffsets") or {})}
         kept = ("nextRowId", "properties") if self._request.compacts_manifests else ("nextRowId",)
         extras |= {key: before[key] for key in kept if before.get(key) is not None}
+        if next_row_id is not None:
+            extras[NEXT_ROW_ID] = next_row_id
         if self._request.properties:
             extras["properties"] = dict(self._request.properties)
         return extras

@@ -27,11 +27,13 @@ from paimon_engine.merge.curves import Curve, range_numbers, range_stops, to_col
 from paimon_engine.merge.keys import Keys
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.meta.row_tracking import stores_row_ids
 from paimon_engine.table.compaction.sorting import sort_rows
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from paimon_engine.table.files.rolling_writer import RollingWriter
+from paimon_engine.table.files.row_ids import for_rewriting
 from paimon_engine.table.state.handle import PlainTable
 from paimon_engine.types import to_arrow_schema
 
@@ -135,7 +137,7 @@ class RowsWithCurvePosition:
 
     def __call__(self, env: Env, task: FilesTask) -> Iterator[pa.RecordBatch]:
         """The rows of the task's files. Raises: NotFoundError, CorruptTableError."""
-        table = self.table.load(env)
+        table = for_rewriting(self.table.load(env))
         location = bucket_location(table, task.partition, task.bucket)
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         unit = self.units[task.unit]
@@ -172,7 +174,7 @@ class RangeWriting:
 
         Raises: UnsupportedError, StorageError.
         """
-        table = self.table.load(env)
+        table = for_rewriting(self.table.load(env))
         index = bisect_right([unit.first_range for unit in self.units], number) - 1
         unit = self.units[index]
         schema = to_arrow_schema(table.schema.row_type)
@@ -188,12 +190,18 @@ class RangeWriting:
 
 
 def numbered_along(parts: Sequence[CommitMessage], task: CompactTask) -> list[CommitMessage]:
-    """The parts with their rows numbered one after another, within the numbers that the old files have."""
+    """The parts with their rows numbered one after another, within the numbers that the old files have.
+
+    Rows that store their numbers keep them.
+    """
     number = min(file.min_sequence_number for file in task.input_files)
     found = []
     for part in parts:
-        files = []
+        files: list[DataFile] = []
         for file in part.compact_after:
+            if stores_row_ids(file):
+                files.append(file)
+                continue
             files.append(replace(file, min_sequence_number=number, max_sequence_number=number + file.row_count - 1))
             number += file.row_count
         found.append(replace(part, compact_after=tuple(files)))

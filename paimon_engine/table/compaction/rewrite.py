@@ -30,6 +30,7 @@ from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_loc
 from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.rolling_writer import RollingWriter
+from paimon_engine.table.files.row_ids import for_rewriting
 from paimon_engine.table.read.reader import merge_section
 from paimon_engine.table.state.handle import PlainTable, TableHandle, index_file_path
 from paimon_engine.types import STRING_ROOTS, AtomicType
@@ -58,7 +59,7 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
 
     Raises: NotFoundError if an input file is missing: another process has compacted it; UnsupportedError.
     """
-    table = work.table.load(env)
+    table = for_rewriting(work.table.load(env))
     check_writable(table.options)
     return _Rewrite(table, work).run()
 

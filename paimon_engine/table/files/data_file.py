@@ -18,6 +18,7 @@ from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
 from paimon_engine.format.parquet_bounds import SparedColumns
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.row_tracking import TRACKING_COLUMNS, has_tracking, stores_row_ids, with_tracking
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.predicate import Predicate
 from paimon_engine.storage import Storage
@@ -27,6 +28,7 @@ from paimon_engine.table.files.file_filter import FileFilter, file_filter
 from paimon_engine.table.files.lost_keys import LostKeys
 from paimon_engine.table.files.partition_columns import not_as_stored, partition_values, with_partition
 from paimon_engine.table.files.projection import narrowed_like
+from paimon_engine.table.files.row_ids import add_row_ids
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
 from paimon_engine.types import to_arrow, to_arrow_field
 
@@ -168,7 +170,10 @@ def read_data_file(
     file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
     partition = partition_values(table.schema, location.partition, columns)
     given = not_as_stored(table.schema, partition, file.format) if as_stored else partition
-    sources = column_sources(file_schema, table.schema, [name for name in columns if name not in given])
+    tracked = frozenset(columns).intersection(TRACKING_COLUMNS) if has_tracking(table.schema) else frozenset()
+    made = frozenset() if stores_row_ids(file) else tracked
+    file_schema = with_tracking(file_schema) if tracked else file_schema
+    sources = column_sources(file_schema, table.schema, [name for name in columns if name not in {*given, *made}])
     wanted = _wanted(file_schema, sources, with_system_columns=with_system_columns)
     source, directory = data_file_at(table, location.directory, file)
     path = f"{directory}/{file.name}"
@@ -199,8 +204,13 @@ def read_data_file(
             left_out = {one.field.name for one in sources if one.stored is not None and one.stored.name in omitted}
             read = [one for one in sources if one.field.name not in here and one.field.name not in left_out]
             batch = with_partition(
-                _typed(rows, read, path), here, [name for name in columns if name not in left_out], rows.num_rows
+                _typed(rows, read, path),
+                here,
+                [name for name in columns if name not in left_out and name not in made],
+                rows.num_rows,
             )
+            if tracked:
+                batch = add_row_ids(batch, columns, file, first_row, rows.num_rows)
             if with_system_columns and SEQUENCE_NUMBER not in omitted:
                 batch = _with_system_columns(batch, rows, path, inserts_only=VALUE_KIND in omitted)
             check.add(first_row, rows, batch)

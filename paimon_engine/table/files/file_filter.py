@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.row_tracking import statistics_columns
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import from_simple_stats
 from paimon_engine.predicate import Predicate, conjunction, renamed
@@ -54,6 +55,6 @@ def without_nan(schema: TableSchema, file: DataFile) -> frozenset[str]:
     """Floating-point columns without NaN in a file, by its manifest entry; `schema` is the file's."""
     if not file.value_stats.null_counts or not counts_nan(file):
         return frozenset()
-    columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
+    columns = statistics_columns(schema, file)
     known = zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
     return frozenset(field.name for field, stats in known if is_float(field) and stats.max is not None)

@@ -19,6 +19,7 @@ from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.meta.row_tracking import as_rewritten, has_tracking
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
@@ -120,7 +121,7 @@ class RollingWriter:
     """Writes sorted rows of one bucket; call `finish` for the files, or `abort` to delete what was written.
 
     Rows of primary-key tables carry `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all table columns; those of append tables
-    the table columns, numbered from `first_sequence_number` on.
+    the table columns, numbered from `first_sequence_number` on. A table `for_rewriting` has the numbers as a column.
     """
 
     def __init__(
@@ -145,6 +146,7 @@ class RollingWriter:
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._source = source
+        self._is_rewritten = has_tracking(table.schema)
         self._next_sequence_number = first_sequence_number
         options = table.options
         own_prefix = options.changelog_prefix if changelog else options.data_file_prefix
@@ -221,11 +223,21 @@ class RollingWriter:
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         opened = self._opened()
         if not self._table.schema.primary_keys:
-            opened.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
-            self._next_sequence_number += rows.num_rows
+            opened.note_sequence(*self._sequence_numbers(rows))
         opened.write(rows)
         if opened.is_full(self._table.options.target_file_size_bytes):
             self._roll()
+
+    def _sequence_numbers(self, rows: pa.RecordBatch) -> tuple[int, int]:
+        """The smallest and the largest one of rows of an append table."""
+        if self._is_rewritten:
+            bounds = pc.min_max(rows[SEQUENCE_NUMBER])
+            return bounds["min"].as_py(), bounds["max"].as_py()
+        if self._table.options.row_tracking_enabled:
+            return 0, 0  # the commit knows it
+        first = self._next_sequence_number
+        self._next_sequence_number += rows.num_rows
+        return first, self._next_sequence_number - 1
 
     def _roll(self) -> None:
         if self._open is None:
@@ -233,6 +245,7 @@ class RollingWriter:
         path = self._paths[-1]
         file, index = self._open.finish(source=self._source)
         self._open = None
+        file = as_rewritten(file, self._table.schema) if self._is_rewritten else file
         if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
             self._paths.append(path + SUFFIX)
             with self._table.env.storage.writer(path + SUFFIX) as sink:

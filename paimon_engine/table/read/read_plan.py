@@ -13,6 +13,7 @@ import pyarrow as pa
 from paimon_engine.env import Env
 from paimon_engine.format.layout import cast_rows
 from paimon_engine.predicate import as_predicate
+from paimon_engine.table.files.row_ids import with_row_ids
 from paimon_engine.table.read.incremental import ReadUnit, plan_changes, plan_difference, read_units
 from paimon_engine.table.read.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
 from paimon_engine.table.read.reader import RowSelection, check_rows
@@ -59,16 +60,23 @@ class UnitReader:
 
 
 def plan_read(
-    table: TableHandle, request: ReadRequest, *, keeps_retracts: bool = False, only_highest_level: bool = False
+    table: TableHandle,
+    request: ReadRequest,
+    *,
+    keeps_retracts: bool = False,
+    only_highest_level: bool = False,
+    row_ids: bool = False,
 ) -> ReadPlan:
     """What the read consists of, without its limit.
 
-    With `keeps_retracts` delete records and old values come out too; with `only_highest_level` the rows of a
-    primary-key table are those that a full compaction has seen, without a merge.
+    With `row_ids` the rows have their ids and sequence numbers as columns. With `keeps_retracts` delete records and old
+    values come out too; with `only_highest_level` the rows of a primary-key table are those that a full compaction has
+    seen, without a merge.
 
     Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
     """
     handle, scope = locate(table, request)
+    handle = with_row_ids(handle) if row_ids else handle
     rows = RowSelection(request.columns, as_predicate(request.where), request.with_row_kinds, keeps_retracts)
     schema = check_rows(handle, rows)
     fallback = locate_fallback(handle, request, scope)

@@ -19,6 +19,7 @@ from paimon_engine.meta.cut_bounds import safe_ranges
 from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
+from paimon_engine.meta.row_tracking import has_tracking, statistics_columns, tracking_ranges
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.options import POSTPONED_BUCKET
@@ -255,7 +256,7 @@ def value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats
     if not file.value_stats.null_counts:
         return {}
     schema = table.schema_of(file.schema_id)
-    columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
+    columns = statistics_columns(schema, file)
     known = dict(zip(columns, safe_ranges([field.type for field in columns], file.value_stats), strict=True))
     usable = {column.name: stats for column, stats in known.items() if not has_padded_texts(file, column.type)}
     pairs = same_columns(schema, table.schema)
@@ -267,4 +268,5 @@ def value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats
             ranges[name] = stats
     # A file that lacks partition columns may count nulls there, which are not what is read.
     unknown = {name for name in table.schema.partition_keys if name in ranges and ranges[name].min is None}
-    return {name: stats for name, stats in ranges.items() if name not in unknown}
+    ranges = {name: stats for name, stats in ranges.items() if name not in unknown}
+    return {**ranges, **tracking_ranges(file)} if has_tracking(table.schema) else ranges

@@ -52,9 +52,9 @@ def _for_java_2(program: Program) -> Program:
         instead |= {end: 1 for bits in BITS.values() for end in (-(1 << bits - 1), (1 << bits - 1) - 1)}
     # Java 2 lets the columns that order versions change once there are rows.
     unlike = {"sequence.field"}
-    if any(key.endswith(".sequence-group") for key in options):
+    if any(key.endswith((".sequence-group", ".distinct")) for key in options):
         # Java 2 rewrites a file for the format of its new level where it looks for older rows: a row that is alone goes
-        # through the merge then, which takes the values of a group that has no order.
+        # through the merge then, which takes the values of a group that has no order, and repeated elements of lists.
         unlike |= {"file.format", "file.format.per.level"}
         options.pop("file.format.per.level", None)
     steps = [

@@ -68,6 +68,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMap
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.SpecialFields;
 import org.apache.paimon.table.Table;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
@@ -426,6 +427,10 @@ public class Paimon2 {
         } else if (table.bucketMode() == BucketMode.BUCKET_UNAWARE) {
             BaseAppendFileStoreWrite write = ((AppendOnlyFileStore) table.store()).newWrite(user);
             write.withIOManager(disk());
+            if (table.coreOptions().rowTrackingEnabled()) {
+                // As Flink and Spark compact: rows keep their ids.
+                write.withWriteType(SpecialFields.rowTypeWithRowTracking(table.rowType()));
+            }
             for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
                 messages.add(task.doCompact(table, write));
             }
@@ -729,7 +734,8 @@ public class Paimon2 {
                     problems.add("no extra file " + extra);
                 }
             }
-            if (table.coreOptions().rowTrackingEnabled() && file.firstRowId() == null) {
+            boolean storesIds = file.writeCols() != null && file.writeCols().contains(SpecialFields.ROW_ID.name());
+            if (table.coreOptions().rowTrackingEnabled() && file.firstRowId() == null && !storesIds) {
                 problems.add("no row ids in " + path);
             }
             if (file.level() > 0 && !table.primaryKeys().isEmpty()) {
