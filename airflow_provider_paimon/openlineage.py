@@ -24,7 +24,7 @@ _REWRITES: Final = frozenset(
     {"compact", "cluster", "rescale", "rewrite_file_index", "compact_manifests", "delete_rows"}
 )
 """Actions that read the table's rows, and write them in another form."""
-_ONLY_READS: Final = frozenset({"verify"})
+_ONLY_READS: Final = frozenset({"compatibility", "verify"})
 _LIFE_CYCLE: Final[Mapping[str, str]] = {"alter_table": "ALTER", "purge_files": "TRUNCATE"}
 
 logger = logging.getLogger(__name__)

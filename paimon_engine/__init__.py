@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paimon_engine.actions.commit import AbortResult, CommitResult
     from paimon_engine.actions.compact import Compact, CompactResult
     from paimon_engine.actions.compact_manifests import CompactManifests, CompactManifestsResult
+    from paimon_engine.actions.compatibility import Compatibility, CompatibilityResult
     from paimon_engine.actions.consumers import ClearConsumers, ConsumersResult, ExpireConsumers, ResetConsumer
     from paimon_engine.actions.create_day_tags import CreateDayTags, DayTagsResult
     from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult
@@ -105,6 +106,8 @@ __all__ = [
     "CompactManifests",
     "CompactManifestsResult",
     "CompactResult",
+    "Compatibility",
+    "CompatibilityResult",
     "Condition",
     "ConflictError",
     "ConsumersResult",
@@ -211,6 +214,7 @@ _MODULES: Final = {
     "actions.commit": ("AbortResult", "CommitResult"),
     "actions.compact": ("Compact", "CompactResult"),
     "actions.compact_manifests": ("CompactManifests", "CompactManifestsResult"),
+    "actions.compatibility": ("Compatibility", "CompatibilityResult"),
     "actions.consumers": ("ClearConsumers", "ConsumersResult", "ExpireConsumers", "ResetConsumer"),
     "actions.create_day_tags": ("CreateDayTags", "DayTagsResult"),
     "actions.create_due_tags": ("CreateDueTags", "DueTagsResult"),

@@ -25,6 +25,7 @@ from paimon_engine.actions.cluster import planned_bytes as cluster_bytes
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact import planned_bytes as compact_bytes
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
+from paimon_engine.actions.compatibility import Compatibility, compatibility
 from paimon_engine.actions.consumers import (
     ClearConsumers,
     ExpireConsumers,
@@ -154,6 +155,9 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
         RepairEarliestSnapshot, repair_earliest_snapshot, "repair a row of snapshots with gaps"
     ),
     "verify": ActionInfo(Verify, verify, "check that a table is valid", on_tasks=True, planned_bytes=verify_bytes),
+    "compatibility": ActionInfo(
+        Compatibility, compatibility, "say which engines read the table right, wrongly or not at all"
+    ),
     "drop_partition": ActionInfo(DropPartition, drop_partition, "drop named partitions"),
     "expire_partitions": ActionInfo(ExpirePartitions, expire_partitions, "drop partitions that are too old"),
     "mark_partition_done": ActionInfo(

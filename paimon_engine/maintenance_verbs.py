@@ -16,6 +16,7 @@ from paimon_engine.actions.compact_manifests import (
     CompactManifestsResult,
     compact_manifests,
 )
+from paimon_engine.actions.compatibility import Compatibility, CompatibilityResult, compatibility
 from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult, delete_rows
 from paimon_engine.actions.drop_partition import (
     DropPartition,
@@ -265,6 +266,13 @@ class MaintenanceVerbs(Verbs):
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
         return self._act(mark_partition_done, MarkPartitionDone, locals())
+
+    def compatibility(self) -> CompatibilityResult:
+        """Which engines read the latest snapshot right, wrongly, or not at all, why, and what to change.
+
+        Raises: NotFoundError, CorruptTableError if metadata cannot be read; StorageError.
+        """
+        return self._act(compatibility, Compatibility, locals())
 
     def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
         """Checks that the table is valid; `problems` of the result is empty if it is. Nothing is written.

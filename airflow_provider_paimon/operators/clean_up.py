@@ -8,7 +8,7 @@ from typing import Any, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
-from airflow_provider_paimon.rendered import flag
+from airflow_provider_paimon.rendered import flag, structure
 
 _PROBLEMS_SHOWN: Final = 5
 
@@ -62,4 +62,37 @@ class PaimonVerifyOperator(PaimonActionOperator):
         if problems and flag("fail_on_problems", self.fail_on_problems):
             some = "; ".join(f"{item['where']}: {item['what']}" for item in problems[:_PROBLEMS_SHOWN])
             raise AirflowFailException(f"{self.table} is damaged, {len(problems)} problems: {some}")
+        return result
+
+
+class PaimonCompatibilityOperator(PaimonActionOperator):
+    """Says which engines and releases read the table right, wrongly or not at all, why, and what to change for them.
+
+    Args:
+        must_read: names of engines, as in the result, that must read the table right; else the task fails, without
+            another try.
+    """
+
+    action_name = "compatibility"
+    more_templates = ("must_read",)
+
+    def __init__(self, *, must_read: list[str] | str | None = None, **kwargs: Any) -> None:
+        super().__init__(fields=locals(), **kwargs)
+        self.must_read = must_read
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Runs the job.
+
+        Raises: AirflowFailException naming the engines that do not read the table right, or that are not known.
+        """
+        wanted = structure("must_read", self.must_read, list) or []
+        result = super().execute(context)
+        known = {one["engine"]: one for one in result["details"]["engines"]}
+        if unknown := [name for name in wanted if name not in known]:
+            raise AirflowFailException(f"must_read: nothing is known of {unknown}; there are {', '.join(known)}")
+        if left := [known[name] for name in wanted if known[name]["reads"] != "right"]:
+            why = "; ".join(
+                f"{one['engine']}: {one['reasons'][0]['what']}, {one['reasons'][0]['change']}" for one in left
+            )
+            raise AirflowFailException(f"{self.table} is not read right by all that must read it: {why}")
         return result

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from _reference.actions import actions
 from _reference.commands import commands
-from _reference.features import features
+from _reference.features import features, readers
 from _reference.operators import operators
 from _reference.options import options, other_options
 from _reference.python_api import catalogs, errors, other_types, results, schema_changes, specs, tables
@@ -33,6 +33,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "options": options,
     "other options": other_options,
     "other types": other_types,
+    "readers": readers,
     "results": results,
     "schema changes": schema_changes,
     "specs": specs,

@@ -1,4 +1,4 @@
-"""Commands on a table's files: verify, remove-orphans."""
+"""Commands on a table's files: verify, compatibility, remove-orphans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS_SHOWN: Final = 20
 
 def add_commands(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    add_faces(app, "verify", "remove-orphans")
+    add_faces(app, "verify", "compatibility", "remove-orphans")
 
 
 @face(
@@ -79,6 +79,20 @@ def verify(details: Mapping[str, Any], _: Any) -> None:
     if details["closed"]:
         outside = count(details["closed"], "file")
         warn(f"not checked: {outside} outside the table; 'external-paths.allowed' = '<directory>' allows it")
+
+
+@face(
+    "compatibility", "`paimon-engine compatibility /lake/db.db/t`", "`paimon-engine compatibility db.t -w /lake --json`"
+)
+def compatibility(details: Mapping[str, Any], _: Any) -> None:
+    """Say which engines read a table right, wrongly or not at all, because of what, and what to change for them."""
+    print_grid([{"engine": one["engine"], "reads": one["reads"]} for one in details["engines"]], empty="")
+    remedies: dict[tuple[str, str], list[str]] = {}
+    for one in details["engines"]:
+        for reason in one["reasons"]:
+            remedies.setdefault((reason["what"], reason["change"]), []).append(one["engine"])
+    for (what, change), engines in remedies.items():
+        warn(f"{', '.join(engines)}: {what}; {change}")
 
 
 def _looked_at(details: Mapping[str, Any]) -> str:

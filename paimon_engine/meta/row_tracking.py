@@ -100,7 +100,7 @@ def number_rows(
 ) -> tuple[list[ManifestEntry], int]:
     """The entries of a commit with the ids and the sequence numbers of their rows, and the next id that is free.
 
-    A sequence number of zero stands for that of the snapshot: all rows of a file have it if the smallest is zero.
+    A sequence number of zero means that of the snapshot: all rows of a file have it if the smallest is zero.
     """
     numbered = []
     for entry in entries:

@@ -35,6 +35,20 @@ def test_verify_says_ok_or_what_is_wrong_and_fails_then(paimon: Run, table: Tabl
     assert gone.name in result["problems"][0]["what"]
 
 
+def test_compatibility_names_engines_and_what_to_change(paimon: Run, tmp_path: Path):
+    table = Catalog(str(tmp_path / "lake")).create_table(
+        "db.c", schema=pa.schema([("k", pa.int64())]), options={"manifest.format": "orc"}
+    )
+
+    ended = paimon("compatibility", table.path)
+
+    assert ended.code == 0
+    assert [line.split()[-1] for line in ended.lines if line.startswith("Java")] == ["right"] * 3
+    assert "pypaimon 2.1.0, pypaimon-rust 0.4.0: manifests in ORC or Parquet" in ended.err
+    assert "copy the rows to a table with manifests in Avro" in ended.err
+    assert json.loads(paimon("compatibility", table.path, "--json").out)["status"] == "limited"
+
+
 def test_partitions_are_marked_dropped_and_expired(paimon: Run, tmp_path: Path):
     schema = pa.schema([("k", pa.int64()), ("day", pa.string())])
     table = Catalog(str(tmp_path / "lake")).create_table("db.p", schema=schema, partition_keys=["day"])

@@ -1,4 +1,4 @@
-"""Rows keep their ids and sequence numbers whoever writes and compacts the table, Java Paimon 2.0 or this engine."""
+"""Rows keep their ids and sequence numbers in turns of Java Paimon 2.0 and this engine."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from airflow_provider_paimon.operators.branches import (
     PaimonRenameBranchOperator,
 )
 from airflow_provider_paimon.operators.clean_up import (
+    PaimonCompatibilityOperator,
     PaimonRemoveOrphanFilesOperator,
     PaimonVerifyOperator,
 )
@@ -385,6 +386,17 @@ def test_a_valid_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Cat
         operator(PaimonVerifyOperator).execute(context)
     told = operator(PaimonVerifyOperator, fail_on_problems="false").execute(context)
     assert told["status"] == "damaged"
+
+
+def test_engines_that_must_read_a_table_are_named_where_they_do_not(warehouse: str, operator, context):
+    Catalog(warehouse).create_table("db.c", schema=pa.schema([("k", pa.int64())]), options={"manifest.format": "orc"})
+    found = operator(PaimonCompatibilityOperator, table="db.c", must_read='["Java Paimon 2.0.0"]').execute(context)
+    assert found["status"] == "limited"
+
+    with pytest.raises(AirflowFailException, match=r"pypaimon 2\.1\.0: manifests in ORC or Parquet"):
+        operator(PaimonCompatibilityOperator, table="db.c", must_read=["pypaimon 2.1.0"]).execute(context)
+    with pytest.raises(AirflowFailException, match="there are Java Paimon 0"):
+        operator(PaimonCompatibilityOperator, table="db.c", must_read=["Java"]).execute(context)
 
 
 def test_partitions_are_marked_dropped_and_expired(warehouse: str, operator, context):

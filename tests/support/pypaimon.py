@@ -79,11 +79,13 @@ class PyPaimon:
         snapshot: int | None = None,
         tag: str | None = None,
         columns: Sequence[str] | None = None,
+        equal: Mapping[str, Any] | None = None,
         client: Literal["python", "rust"] = "python",
     ) -> pa.Table:
         """Rows of the table in that directory, as it is now or was at a snapshot or tag.
 
-        `options` are dynamic options; without rows the Rust client gives columns of type null.
+        `options` are dynamic options, `equal` values that columns must have, for the Python client; without rows the
+        Rust client gives columns of type null.
         """
         if client == "rust" and not self.has_rust:
             pytest.skip(f"{OPTIONAL} has no wheel for this platform")
@@ -94,7 +96,7 @@ class PyPaimon:
             chosen["scan.tag-name"] = tag
         out = self._file()
         op = "read" if client == "python" else "read_rust"
-        self._call(op, path, options=chosen, columns=list(columns or ()), out=str(out))
+        self._call(op, path, options=chosen, columns=list(columns or ()), equal=dict(equal or {}), out=str(out))
         with pa.OSFile(str(out), "rb") as source:
             rows = pa.ipc.open_file(source).read_all()
         out.unlink()

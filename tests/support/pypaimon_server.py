@@ -144,6 +144,10 @@ def read(request: Request) -> None:
     builder = table.new_read_builder()
     if request["columns"]:
         builder = builder.with_projection(request["columns"])
+    if request["equal"]:
+        predicates = builder.new_predicate_builder()
+        parts = [predicates.equal(name, value) for name, value in request["equal"].items()]
+        builder = builder.with_filter(predicates.and_predicates(parts))
     splits = builder.new_scan().plan().splits()
     _save(request["out"], builder.new_read().to_arrow(splits))
 

@@ -240,6 +240,7 @@ class RollingWriter:
         return first, self._next_sequence_number - 1
 
     def _roll(self) -> None:
+        """Ends the open file, if there is one, and writes its index beside it or into its entry."""
         if self._open is None:
             return
         path = self._paths[-1]

@@ -17,6 +17,7 @@ from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForwa
 from paimon_engine.actions.cluster import Cluster
 from paimon_engine.actions.compact import Compact
 from paimon_engine.actions.compact_manifests import CompactManifests
+from paimon_engine.actions.compatibility import Compatibility
 from paimon_engine.actions.consumers import ClearConsumers, ExpireConsumers, ResetConsumer
 from paimon_engine.actions.create_due_tags import CreateDueTags
 from paimon_engine.actions.delete_rows import DeleteRows
@@ -308,6 +309,7 @@ SCENARIOS = (
     Scenario("empty quarantines", set_aside, _each_quarantine(EmptyQuarantine)),
     Scenario("purge", tagged, _job(PurgeFiles(keep_tags=True))),
     Scenario("verify", branched, _job(Verify("rows"))),
+    Scenario("report on readers", branched, _job(Compatibility())),
     Scenario("alter the schema", _with(keyed), _job(AlterTable([AddColumn("w", "INT")]))),
     Scenario("reset a consumer", consumed, _job(ResetConsumer("one", 4))),
     Scenario("clear consumers", consumed, _job(ClearConsumers("t.*"))),

@@ -1,0 +1,172 @@
+"""Which engines read a table right, by what it uses: facts that a test has found out by trying these engines.
+
+`tests/interop/test_reader_facts.py` makes a table of each kind, lets every engine read it, and compares. What no fact
+mentions, every engine is known to read right, or has not been tried with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.row_tracking import stores_row_ids
+from paimon_engine.options import POSTPONED_BUCKET
+from paimon_engine.table.state.handle import TableHandle
+
+ENGINES: Final[Mapping[str, str]] = {
+    "java-0.9": "Java Paimon 0.9.0",
+    "java-1.4": "Java Paimon 1.4.2",
+    "java-2.0": "Java Paimon 2.0.0",
+    "pypaimon-2.1": "pypaimon 2.1.0",
+    "pypaimon-rust-0.4": "pypaimon-rust 0.4.0",
+}
+RIGHT: Final = "right"
+WRONG: Final = "wrong"
+FAILS: Final = "fails"
+"""Ways to read: all rows as they are; other rows, or fewer, without an error; an error."""
+
+_REWRITE: Final = "then rewrite the files by a full compaction, or copy the rows to a new table"
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a table uses: its options, and the live files of its latest snapshot."""
+
+    table: TableHandle
+    files: Sequence[DataFile]
+    index_files: Sequence[IndexFile]
+
+    def has(self, option: str, value: str = "true") -> bool:
+        """Whether an option has that value."""
+        return self.table.options.raw.get(option, "").lower() == value
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there are deletion vectors."""
+        return any(file.kind == DELETION_VECTORS for file in self.index_files)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a table uses, how the engines read it that do not read it right, and what to change for them."""
+
+    what: str
+    change: str
+    holds: Callable[[Used], bool]
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+
+
+def _fails(*engines: str) -> dict[str, str]:
+    return dict.fromkeys(engines, FAILS)
+
+
+def _wrong(*engines: str) -> dict[str, str]:
+    return dict.fromkeys(engines, WRONG)
+
+
+def _sparse_statistics(used: Used) -> bool:
+    for file in used.files:
+        listed = file.value_stats_columns
+        if listed and len(listed) < len(used.table.schema_of(file.schema_id).row_type.names):
+            return True
+    return False
+
+
+def _has_function_option(used: Used) -> bool:
+    raw = used.table.options.raw
+    return used.table.options.merge_engine == "aggregation" and any(
+        key.startswith("fields.") and key.endswith(".ignore-retract") for key in raw
+    )
+
+
+FACTS: Final[Mapping[str, Fact]] = {
+    "sparse statistics": Fact(
+        "statistics of some columns only (`metadata.stats-dense-store`, which Java 1.0 and newer switches on itself): "
+        "a filter loses rows",
+        f"set 'metadata.stats-dense-store' = 'false', {_REWRITE}",
+        _sparse_statistics,
+        _wrong("java-0.9"),
+    ),
+    "no statistics": Fact(
+        "no statistics of any column, with `metadata.stats-dense-store`: a filter fails",
+        f"set 'metadata.stats-dense-store' = 'false', {_REWRITE}",
+        lambda used: any(file.value_stats_columns == () for file in used.files),
+        _fails("java-0.9"),
+    ),
+    "descending sequence": Fact(
+        "`sequence.field.sort-order` = `descending`: other rows win",
+        "keep the newest value in a sequence field of ascending order",
+        lambda used: used.has("sequence.field.sort-order", "descending"),
+        _wrong("java-0.9"),
+    ),
+    "snapshot ordering": Fact(
+        "`sequence.snapshot-ordering`: other rows win",
+        "order rows by a 'sequence.field'",
+        lambda used: used.has("sequence.snapshot-ordering"),
+        _wrong("java-0.9", "java-1.4", "pypaimon-2.1", "pypaimon-rust-0.4"),
+    ),
+    "thin files": Fact(
+        "`data-file.thin-mode`: files without key columns",
+        f"set 'data-file.thin-mode' = 'false', {_REWRITE}",
+        lambda used: any(used.table.schema_of(file.schema_id).table_options.thin_files for file in used.files),
+        _fails("java-0.9"),
+    ),
+    "data directory": Fact(
+        "`data-file.path-directory`: files in a directory of their own",
+        "copy the rows to a table without the option",
+        lambda used: bool(used.table.options.data_file_directory),
+        _fails("java-0.9"),
+    ),
+    "wide deletion vectors": Fact(
+        "deletion vectors of 64 bits (`deletion-vectors.bitmap64`)",
+        "set 'deletion-vectors.bitmap64' = 'false', then compact fully, so that no vectors are left",
+        lambda used: used.has("deletion-vectors.bitmap64") and used.has_vectors,
+        _fails("java-0.9", "pypaimon-2.1"),
+    ),
+    "deletion vectors beside data": Fact(
+        "deletion vectors beside the data files (`index-file-in-data-file-dir`)",
+        "compact fully, so that no vectors are left, or copy the rows to a table without the option",
+        lambda used: used.has("index-file-in-data-file-dir") and used.has_vectors,
+        _fails("java-0.9"),
+    ),
+    "postponed buckets": Fact(
+        "postponed buckets (`bucket` = `-2`)",
+        "copy the rows to a table with a fixed number of buckets",
+        lambda used: used.table.options.bucket == POSTPONED_BUCKET,
+        _fails("java-0.9"),
+    ),
+    "range bitmap": Fact(
+        "a range bitmap as file index (`file-index.range-bitmap.columns`): a filter fails",
+        "remove the option, then rewrite the indexes of files (`rewrite_file_index`)",
+        lambda used: "file-index.range-bitmap.columns" in used.table.options.raw,
+        _fails("java-0.9"),
+    ),
+    "manifests in other formats": Fact(
+        "manifests in ORC or Parquet (`manifest.format`)",
+        "copy the rows to a table with manifests in Avro",
+        lambda used: used.table.options.manifest_format != "avro",
+        _fails("pypaimon-2.1", "pypaimon-rust-0.4"),
+    ),
+    "sequence groups": Fact(
+        "sequence groups of a partial update (`fields.<column>.sequence-group`)",
+        "read the table by another engine; without the groups its rows would be others",
+        lambda used: any(key.endswith(".sequence-group") for key in used.table.options.raw),
+        _fails("pypaimon-2.1"),
+    ),
+    "ignored retracts": Fact(
+        "an aggregation with `fields.<column>.ignore-retract`",
+        "remove the option if the rows have no deletes",
+        _has_function_option,
+        _fails("pypaimon-2.1"),
+    ),
+    "stored row ids": Fact(
+        "`row-tracking.enabled`, after a compaction, whose files store ids of rows",
+        "copy the rows to a table without the option",
+        lambda used: any(stores_row_ids(file) for file in used.files),
+        _fails("pypaimon-rust-0.4"),
+    ),
+}
+"""Each by a name of its own."""

@@ -1,0 +1,193 @@
+"""Which engines read a table right, by what it uses: found out by trying it, with the real engines.
+
+Each case is a table of one kind. Each engine reads all of its rows, and those of a filter where its interface has filters.
+`paimon_engine/table/check/reader_facts.py` says the same of each kind; `test_reader_facts.py` compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_engine import Catalog, Table, UnsupportedError, open_table
+from paimon_engine.table.check.reader_facts import ENGINES, FAILS, RIGHT, WRONG
+from tests.support.canonical import rows_of, text_of
+from tests.support.newest import NewestPaimon
+from tests.support.oracle import JavaPaimon
+from tests.support.pypaimon import PyPaimon
+
+SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.list_(pa.int32())), ("v", pa.int64()), ("w", pa.string())])
+JAVA_TYPES = [["id", "BIGINT NOT NULL"], ["a", "ARRAY<INT>"], ["v", "BIGINT"], ["w", "STRING"]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table: who makes it, with which options, keys and steps."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ("id",)
+    by_java: bool = False
+    more: Callable[[Table], None] | None = None
+    compacts: bool = True
+
+
+def rows(step: int) -> pa.Table:
+    keys = range(step * 5, step * 5 + 10)
+    return pa.table([list(keys), [[k] for k in keys], [k * 10 + step for k in keys], [f"w{k}" for k in keys]], SCHEMA)
+
+
+def make(case: Case, folder: Path, paimon2: JavaPaimon) -> str:
+    """The path of a new table with some commits, compacted if the case says so, and one commit after that."""
+    options = {"bucket": "1" if case.keys else "-1", **case.options}
+    path = f"{folder}/db.db/t"
+    if case.by_java:
+        paimon2.call(
+            "create_table",
+            table=path,
+            fields=JAVA_TYPES,
+            primary_keys=list(case.keys),
+            partition_keys=[],
+            options=options,
+        )
+
+        def write(step: int) -> Any:
+            return paimon2.call("write", table=path, rows=rows_of(rows(step)))
+
+        def compact() -> Any:
+            return paimon2.call("compact", table=path)
+
+    else:
+        schema = pa.schema([field.with_nullable(field.name not in case.keys) for field in SCHEMA])
+        table = Catalog(str(folder)).create_table("db.t", schema=schema, primary_keys=case.keys, options=options)
+
+        def write(step: int) -> Any:
+            return table.write(rows(step).cast(schema))
+
+        def compact() -> Any:
+            return table.compact(full=True)
+
+    write(0)
+    write(1)
+    if case.compacts:
+        compact()
+    if not case.by_java and case.more is not None:
+        case.more(table)
+    elif not case.compacts:
+        write(2)
+    return path
+
+
+DV = {"deletion-vectors.enabled": "true"}
+
+
+def _sum(**options: str) -> Case:
+    return Case({"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", **options}, compacts=False)
+
+
+CASES: dict[str, Case] = {
+    "primary key": Case(compacts=False),
+    "append": Case(keys=()),
+    "partial update": Case({"merge-engine": "partial-update", "fields.v.sequence-group": "w"}, compacts=False),
+    "sum": _sum(),
+    "first row": Case({"merge-engine": "first-row"}),
+    "changelog by lookup": Case({"changelog-producer": "lookup"}, compacts=False),
+    "orc": Case({"file.format": "orc"}, compacts=False),
+    "avro": Case({"file.format": "avro"}, compacts=False),
+    "manifests in ORC": Case({"manifest.format": "orc"}, compacts=False),
+    "manifests in Parquet": Case({"manifest.format": "parquet"}, compacts=False),
+    "dense statistics": Case({"metadata.stats-dense-store": "true"}, keys=()),
+    "dense statistics, primary key": Case({"metadata.stats-dense-store": "true"}),
+    "statistics of no columns, dense": Case(
+        {"metadata.stats-dense-store": "true", "metadata.stats-mode": "none"}, keys=()
+    ),
+    "compression in file names": Case({"file.suffix.include.compression": "true"}, compacts=False),
+    "thin files": Case({"data-file.thin-mode": "true"}, compacts=False),
+    "data directory": Case({"data-file.path-directory": "data"}, compacts=False),
+    "deletion vectors": Case(DV),
+    "deletion vectors, append": Case(DV, keys=(), more=lambda table: table.delete("id < 3")),
+    "deletion vectors of 64 bits": Case({**DV, "deletion-vectors.bitmap64": "true"}),
+    "deletion vectors of 64 bits, append": Case(
+        {**DV, "deletion-vectors.bitmap64": "true"}, keys=(), more=lambda table: table.delete("id < 3")
+    ),
+    "deletion vectors beside data": Case(
+        {**DV, "index-file-in-data-file-dir": "true"}, keys=(), more=lambda table: table.delete("id < 3")
+    ),
+    "postponed buckets": Case({"bucket": "-2"}),
+    "dynamic buckets": Case({"bucket": "-1"}, compacts=False),
+    "sequence field": Case({"sequence.field": "v"}, compacts=False),
+    "sequence field, descending": Case(
+        {"sequence.field": "v", "sequence.field.sort-order": "descending"}, compacts=False
+    ),
+    "row ids": Case({"row-tracking.enabled": "true"}, keys=()),
+    "merge of an aggregate of 1.2": Case(
+        {"merge-engine": "aggregation", "fields.w.aggregate-function": "last_value", "fields.v.ignore-retract": "true"},
+        compacts=False,
+    ),
+    "default value of 0.9": Case({"fields.w.default-value": "none"}, keys=()),
+    "file index": Case({"file-index.bloom-filter.columns": "v"}, keys=()),
+    "file index, bitmap": Case({"file-index.bitmap.columns": "v"}, keys=()),
+    "file index, range bitmap": Case({"file-index.range-bitmap.columns": "v"}, keys=()),
+    "clustered by Java": Case(
+        {"clustering.incremental": "true", "clustering.columns": "v"}, keys=(), by_java=True, compacts=False
+    ),
+    "data evolution": Case(
+        {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}, keys=(), by_java=True, compacts=False
+    ),
+    "global index": Case({**DV, "pk-btree.index.columns": "v"}, by_java=True),
+    "merge on read": Case({**DV, "deletion-vectors.merge-on-read": "true"}, by_java=True, compacts=False),
+    "snapshot ordering": Case(
+        {"sequence.snapshot-ordering": "true", "write-only": "true"}, by_java=True, compacts=False
+    ),
+    "clustering override": Case({**DV, "pk-clustering-override": "true", "clustering.columns": "v"}, by_java=True),
+    "written by Java 2.0": Case(by_java=True, compacts=False),
+    "append by Java 2.0": Case(keys=(), by_java=True, compacts=False),
+}
+
+
+class Readers:
+    """The engines, each by its name, as a function from the path and the value of a filter to rows."""
+
+    def __init__(self, oracle: JavaPaimon, newest: NewestPaimon, paimon2: JavaPaimon, pypaimon: PyPaimon) -> None:
+        self.paimon2 = paimon2
+        self.ways: dict[str, Callable[[str, int | None], list[Any]]] = {
+            "java-0.9": lambda path, v: _read_java(oracle, path, v),
+            "java-1.4": lambda path, v: newest.read(path, equal=None if v is None else {"v": str(v)}),
+            "java-2.0": lambda path, v: _read_java(paimon2, path, v),
+            "pypaimon-2.1": lambda path, v: rows_of(pypaimon.read(path, equal=None if v is None else {"v": v})),
+            "pypaimon-rust-0.4": lambda path, v: rows_of(pypaimon.read(path, client="rust")),
+        }
+
+    def outcome(self, engine: str, path: str, expected: list[Any]) -> str:
+        """How the engine reads the table whose rows are expected."""
+        asks: list[int | None] = [None, *sorted({row[2] for row in expected})[:4]]
+        outcome = RIGHT
+        for value in asks[: 1 if engine.startswith("pypaimon-rust") else None]:
+            wanted = [row for row in expected if value is None or row[2] == value]
+            try:
+                found = self.ways[engine](path, value)
+            except Exception:  # noqa: BLE001 (whatever another engine raises says that it cannot)
+                return FAILS
+            if sorted(map(text_of, found)) != sorted(map(text_of, wanted)):
+                outcome = WRONG
+        return outcome
+
+
+def _read_java(java: JavaPaimon, path: str, value: int | None) -> list[Any]:
+    return java.read(path, filter=None if value is None else ["=", "v", value], execute_filter=value is not None)
+
+
+def outcomes(case: Case, folder: Path, readers: Readers) -> tuple[str, dict[str, str]]:
+    """The path of a table of the case, and how each engine reads it.
+
+    Java 2.0 says what is right; this engine, where it reads the table, must agree.
+    """
+    path = make(case, folder, readers.paimon2)
+    expected = readers.ways["java-2.0"](path, None)
+    with suppress(UnsupportedError):
+        assert sorted(map(text_of, rows_of(open_table(path).to_arrow()))) == sorted(map(text_of, expected))
+    return path, {ENGINES[engine]: readers.outcome(engine, path, expected) for engine in readers.ways}
