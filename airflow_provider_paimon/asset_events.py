@@ -27,13 +27,13 @@ def outlets_of(table: PaimonTable, action: str) -> list[Asset]:
 
 
 def describe_outlets(
-    outlets: Sequence[Any], context: Mapping[str, Any], result: engine.JobResult, *, is_told: bool = False
+    outlets: Sequence[Any], context: Mapping[str, Any], result: engine.JobResult, *, is_reported: bool = False
 ) -> list[Any]:
     """The outlets that have an event, each with the snapshot, the tag and so on as the event's `extra`.
 
     Assets of other tables, which mapped tasks have among theirs, have none.
     """
-    is_changed = result.status not in UNCHANGED and not (result.status == "already_done" and is_told)
+    is_changed = result.status not in UNCHANGED and not (result.status == "already_done" and is_reported)
     kept = [outlet for outlet in outlets if _is_of(outlet, result.table, is_changed=is_changed)]
     events = context.get("outlet_events")
     if events is not None:

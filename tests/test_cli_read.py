@@ -70,7 +70,7 @@ def test_system_tables_are_shown(read: Run, table: Table, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["{t}", "--option", "key"], 2, "--option 'key': write KEY=VALUE"),
         (["{t}", "--option", "scan.speed=9"], 1, "'scan.speed' is not honoured"),
@@ -80,10 +80,10 @@ def test_system_tables_are_shown(read: Run, table: Table, tmp_path: Path):
         (["{t}$nope"], 1, "these exist: aggregation_fields"),
     ],
 )
-def test_errors_are_one_line(read: Run, table: Table, arguments: list[str], code: int, said: str):
+def test_errors_are_one_line(read: Run, table: Table, arguments: list[str], code: int, message: str):
     ended, lines, err = read(*(argument.format(t=table.path) for argument in arguments))
 
     assert (ended, lines) == (code, [])
-    assert said in err
+    assert message in err
     assert err.startswith("error: ")
     assert err.count("\n") == 1

@@ -196,5 +196,5 @@ def test_columns_are_those_of_the_newest_java_release(system: str) -> None:
 
     schema = open_table(f"{path}${system}").arrow_schema
 
-    told = [f"{field.name}:{str(field.type).replace(' ', '')}{'?' if field.nullable else ''}" for field in schema]
-    assert told == COLUMNS[system].split()
+    shown = [f"{field.name}:{str(field.type).replace(' ', '')}{'?' if field.nullable else ''}" for field in schema]
+    assert shown == COLUMNS[system].split()

@@ -204,7 +204,7 @@ def test_partition_values_to_overwrite_travel_as_text():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("", "no valid job"),
         ("[]", "no valid job"),
@@ -214,8 +214,8 @@ def test_partition_values_to_overwrite_travel_as_text():
         ('{"version": 1, "table": {}, "action": {"name": "compact"}}', "commit_user"),
     ],
 )
-def test_what_is_no_job_is_refused_by_name(text: str, said: str):
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_what_is_no_job_is_refused_by_name(text: str, expected: str):
+    with pytest.raises(InvalidArgumentError, match=expected):
         Job.from_json(text)
 
 
@@ -303,7 +303,7 @@ def test_later_files_replace_earlier_ones(lake: Lake, monkeypatch: pytest.Monkey
 
     # Tasks that end at the same moment may be reported together.
     assert [lake.progress[0], lake.progress[-1]] == [Progress("write", 0, 3), Progress("write", 3, 3)]
-    assert [told.done for told in lake.progress] == sorted({told.done for told in lake.progress})
+    assert [report.done for report in lake.progress] == sorted({report.done for report in lake.progress})
     assert result.details["rows"] == 6
     assert lake.rows() == [(1, "c"), (10, "a"), (11, "b"), (12, "c")]
 

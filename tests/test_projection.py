@@ -65,7 +65,7 @@ def test_fields_of_rows_are_columns_of_their_own(how: dict[str, Any]):
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         (["k", "k"], "'k' would come twice; leave one out"),
         (["address.city", "k", "home.city"], "'home.city' would come twice; there is another 'city'"),
@@ -76,8 +76,8 @@ def test_fields_of_rows_are_columns_of_their_own(how: dict[str, Any]):
     ],
     ids=str,
 )
-def test_what_is_no_column_is_refused(columns: list[str], said: str):
-    with pytest.raises(InvalidArgumentError, match=said.replace("?", r"\?")):
+def test_what_is_no_column_is_refused(columns: list[str], message: str):
+    with pytest.raises(InvalidArgumentError, match=message.replace("?", r"\?")):
         make(options={}).to_arrow(columns)
 
 

@@ -153,7 +153,7 @@ def test_options_that_say_what_files_mean_cannot_be_chosen_on_opening(
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "said"),
+    ("how", "error", "message"),
     [
         ({"options": {"scan.bounded.watermark": "7"}}, UnsupportedError, "'scan.bounded.watermark' is not honoured"),
         ({"options": {"scan.mode": "from-creation-timestamp"}}, InvalidArgumentError, "scan.creation-time-millis"),
@@ -185,8 +185,8 @@ def test_options_that_say_what_files_mean_cannot_be_chosen_on_opening(
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_refused(thrice: Table, how: dict[str, Any], error: type[Exception], said: str):
-    with pytest.raises(error, match=said):
+def test_what_cannot_be_meant_is_refused(thrice: Table, how: dict[str, Any], error: type[Exception], message: str):
+    with pytest.raises(error, match=message):
         thrice.to_arrow(**how)
 
 

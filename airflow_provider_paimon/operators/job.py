@@ -167,7 +167,7 @@ class PaimonJobOperator(BaseOperator):
         self.deferrable = deferrable
         self.poll_interval = poll_interval
         self._running: Launcher | None = None
-        self._is_told = False
+        self._is_reported = False
         self._result: engine.JobResult | None = None
         # Airflow calls it once it knows of the success; a retry comes only after attempts without that.
         self.on_success_callback = [*self.on_success_callback, note_success]  # type: ignore[has-type]
@@ -246,11 +246,11 @@ class PaimonJobOperator(BaseOperator):
             poll_interval=self.poll_interval,
             end_at=None if limit is None else time.time() + limit.total_seconds(),
         )
-        self.defer(trigger=trigger, method_name="execute_complete", kwargs={"is_told": self._is_told})
+        self.defer(trigger=trigger, method_name="execute_complete", kwargs={"is_reported": self._is_reported})
 
-    def execute_complete(self, context: Any, event: Mapping[str, Any], is_told: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - Airflow gives it by name
+    def execute_complete(self, context: Any, event: Mapping[str, Any], is_reported: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - Airflow gives it by name
         """Takes over from the trigger."""
-        self._is_told = is_told
+        self._is_reported = is_reported
         return self._finished(context, taken_over(event, self.hook().storage_options))
 
     def _finished(self, context: Any, result: engine.JobResult) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class PaimonJobOperator(BaseOperator):
         logger.info("%s", log_line(returned))
         for warning in result.details.get("warnings", ()):
             self.log.warning("%s", warning)
-        described = describe_outlets(self.outlets, context, result, is_told=self._is_told)  # type: ignore[has-type]
+        described = describe_outlets(self.outlets, context, result, is_reported=self._is_reported)  # type: ignore[has-type]
         self.outlets = described
         return returned
 
@@ -333,7 +333,7 @@ class PaimonJobOperator(BaseOperator):
         """
         key = text(self.idempotency_key)
         attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=flag("force_rerun", self.force_rerun))
-        self._is_told = attempt.had_succeeded
+        self._is_reported = attempt.had_succeeded
         options, table_secrets = hook.table_refs(self._table_options())
         source = self.source_hook()
         return engine.Job(

@@ -33,7 +33,7 @@ class PaimonTableTransfer(BaseOperator):
     template_fields: Sequence[str] = ("table", "paimon_conn_id", "warehouse", "storage_options")
     action: ClassVar[str | None] = None
     """What it does to the table, as an action is called; None where it only reads it."""
-    _is_told = False
+    _is_reported = False
     ui_color = "#d6ecff"
 
     def __init__(
@@ -66,7 +66,7 @@ class PaimonTableTransfer(BaseOperator):
             raise AirflowException(f"{self.task_id}: {error}") from error
         self.log.info("%s: %s", self.table, ", ".join(f"{name} {value}" for name, value in done.items()))
         if self.action is not None:
-            described = describe_outlets(self.outlets, context, self._as_result(done), is_told=self._is_told)  # type: ignore[has-type]
+            described = describe_outlets(self.outlets, context, self._as_result(done), is_reported=self._is_reported)  # type: ignore[has-type]
             self.outlets = described
         return done
 
@@ -152,7 +152,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
         """Under which name this attempt commits."""
         key, again = text(self.idempotency_key), flag("force_rerun", self.force_rerun)
         attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=again)
-        self._is_told = attempt.had_succeeded
+        self._is_reported = attempt.had_succeeded
         return attempt
 
     def opened(self, hook: PaimonHook) -> engine.Table:

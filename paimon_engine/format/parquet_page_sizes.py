@@ -166,8 +166,8 @@ class ChunkPages:
             self._check_late_dictionary(head)
         at_once = min(self._batch_rows, head.values or self._batch_rows) * unpacked
         with_dictionary, with_delta = self._checked_encodings
-        is_told = with_dictionary if head.is_dictionary else with_delta or head.encoding != DELTA_TEXTS
-        if not is_told and at_once > PAGE_BYTES_MAX:
+        is_declared = with_dictionary if head.is_dictionary else with_delta or head.encoding != DELTA_TEXTS
+        if not is_declared and at_once > PAGE_BYTES_MAX:
             self._refuse(f"a page of {unpacked} bytes in an encoding that the footer does not name")
 
     def _add_lists(self, head: PageHead) -> None:

@@ -193,5 +193,5 @@ def _address(text: str) -> tuple[str, int]:
 
 def _text(error: BaseException) -> str:
     """What the server or the library says, on one line."""
-    said = getattr(error, "message", None) or str(error) or type(error).__name__
-    return " ".join(str(said).split())
+    message = getattr(error, "message", None) or str(error) or type(error).__name__
+    return " ".join(str(message).split())

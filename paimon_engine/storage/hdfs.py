@@ -83,11 +83,11 @@ class HdfsStorage:
         except Exception as error:  # noqa: BLE001 - the client raises many kinds
             if _is_refused(error):
                 self._delete_if_possible(temporary)
-                raise StorageError(f"{path}: {_said(error)}") from shown_cause(error)
+                raise StorageError(f"{path}: {_message_of(error)}") from shown_cause(error)
             # The temporary file stays: the request may still be carried out.
-            raise OutcomeUnknownError(f"{path}: may or may not have been created: {_said(error)}") from shown_cause(
-                error
-            )
+            raise OutcomeUnknownError(
+                f"{path}: may or may not have been created: {_message_of(error)}"
+            ) from shown_cause(error)
         return True
 
     def overwrite(self, path: str, data: bytes) -> None:
@@ -150,7 +150,7 @@ class HdfsStorage:
             self._client(path).delete(self._native(path), False)
         except Exception as error:  # noqa: BLE001 - the client raises many kinds
             if "PathIsNotEmptyDirectoryException" not in str(error):
-                raise StorageError(f"{path}: {_said(error)}") from shown_cause(error)
+                raise StorageError(f"{path}: {_message_of(error)}") from shown_cause(error)
 
     def make_dir(self, path: str) -> None:
         _mapped(path, lambda: self._client(path).mkdirs(self._native(path), 0o755, True))
@@ -166,7 +166,7 @@ class HdfsStorage:
         except FileNotFoundError as error:
             raise NotFoundError(f"No such directory: {source}") from shown_cause(error)
         except Exception as error:  # noqa: BLE001 - the client raises many kinds
-            raise StorageError(f"{source}: {_said(error)}") from shown_cause(error)
+            raise StorageError(f"{source}: {_message_of(error)}") from shown_cause(error)
 
     def delete_tree(self, path: str) -> None:
         if not self._native(path).strip("/"):
@@ -199,7 +199,7 @@ class HdfsStorage:
             found = self.read(path) == data
         except NotFoundError as missing:
             self._delete_if_possible(temporary)
-            raise StorageError(f"{path}: {_said(error)}") from missing
+            raise StorageError(f"{path}: {_message_of(error)}") from missing
         self._delete_if_possible(temporary)
         return found
 
@@ -237,8 +237,8 @@ class HdfsStorage:
             return self._library.Client(url, self._settings, **self._more)
         except RuntimeError as error:
             raise InvalidArgumentError(
-                f"{url or f'{self._scheme}:///'}: {_said(error)}; name host and port, or give the configuration of the "
-                f"cluster by HADOOP_CONF_DIR or the storage option '{_CONF_DIR}'"
+                f"{url or f'{self._scheme}:///'}: {_message_of(error)}; name host and port, or give the configuration of "
+                f"the cluster by HADOOP_CONF_DIR or the storage option '{_CONF_DIR}'"
             ) from shown_cause(error)
 
     def _authority(self, path: str) -> str:
@@ -283,7 +283,7 @@ class _HdfsFile(io.RawIOBase):
             except OSError:
                 raise
             except RuntimeError as error:
-                raise OSError(f"{self._path}: {_said(error)}") from shown_cause(error)
+                raise OSError(f"{self._path}: {_message_of(error)}") from shown_cause(error)
             self._at += count
         return count
 
@@ -381,7 +381,7 @@ def _mapped(path: str, act: Callable[[], _T]) -> _T:
     except (OSError, RuntimeError, ValueError) as error:
         if _is_below_a_file(error):
             raise NotFoundError(f"No such file: {path}") from shown_cause(error)
-        raise StorageError(f"{path}: {_said(error)}") from shown_cause(error)
+        raise StorageError(f"{path}: {_message_of(error)}") from shown_cause(error)
 
 
 def _is_below_a_file(error: Exception) -> bool:
@@ -394,7 +394,7 @@ def _is_refused(error: Exception) -> bool:
     return isinstance(error, PermissionError) or "AccessControlException" in str(error) or "must both be" in str(error)
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     """What the server said, without its stack."""
     text = str(error).replace("\\n", "\n").replace("\\t", "\t").partition("\n\tat ")[0]
     return " ".join(text.split())[:_SHOWN_MAX]

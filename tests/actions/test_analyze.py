@@ -112,10 +112,10 @@ def test_statistics_are_those_of_the_merged_rows(table: Table):
 
     result = table.analyze()
 
-    told = {
+    as_numbers = {
         name: {key: value for key, value in found.items() if key != "colId"} for name, found in result.columns.items()
     }
-    assert told == EXPECTED
+    assert as_numbers == EXPECTED
     assert (result.status, result.snapshot_id, result.rows) == ("committed", 3, 4)
     assert result.bytes == int(size * 4 / 6)
     assert [found["colId"] for found in result.columns.values()] == list(range(15))

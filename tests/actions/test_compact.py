@@ -135,10 +135,10 @@ def test_a_dry_run_has_the_budget_and_the_order_of_the_real_one(catalog: Catalog
     planned = table.compact(full=True, max_buckets=2, dry_run=True)
     done = table.compact(full=True, max_buckets=2)
 
-    def told(result: CompactResult) -> list[tuple[Any, ...]]:
+    def comparable(result: CompactResult) -> list[tuple[Any, ...]]:
         return [(b.partition["day"], b.reason, b.skipped, b.rewritten_bytes, b.tasks) for b in result.buckets]
 
-    assert told(planned) == told(done)
+    assert comparable(planned) == comparable(done)
     assert (planned.status, planned.buckets_left, planned.rounds) == ("dry_run", 1, 1)
 
 

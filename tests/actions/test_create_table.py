@@ -63,7 +63,7 @@ def test_a_statement_makes_the_same_table(place: dict[str, Any]):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"columns": {**COLUMNS, "more": "INT"}}, "column more is missing"),
         ({"columns": {"id": "BIGINT", "day": "STRING"}}, "column tags is not in the definition"),
@@ -77,10 +77,10 @@ def test_a_statement_makes_the_same_table(place: dict[str, Any]):
         ({"comment": "other"}, "the comment is 'orders', not 'other'"),
     ],
 )
-def test_another_definition_is_refused_with_the_difference(place: dict[str, Any], change: dict[str, Any], said: str):
+def test_another_definition_is_refused_with_the_difference(place: dict[str, Any], change: dict[str, Any], message: str):
     make(place, **WHOLE)
 
-    with pytest.raises(InvalidArgumentError, match=said):
+    with pytest.raises(InvalidArgumentError, match=message):
         make(place, **{**WHOLE, **change})
     assert make(place, **{**WHOLE, **change}, if_exists="ignore").status == "exists"
     with pytest.raises(ConflictError, match="the table exists"):
@@ -103,7 +103,7 @@ def test_what_was_altered_since_is_a_difference_but_for_options(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({}, "give columns with their types, or a CREATE TABLE statement"),
         ({"columns": COLUMNS, "sql": STATEMENT}, "give columns with their types, or a CREATE TABLE statement"),
@@ -117,7 +117,7 @@ def test_what_was_altered_since_is_a_difference_but_for_options(tmp_path: Path):
         ({"columns": COLUMNS, "options": {"merge-engine": "none"}}, "merge-engine"),
     ],
 )
-def test_a_wrong_definition_makes_nothing(place: dict[str, Any], tmp_path: Path, fields: dict[str, Any], said: str):
-    with pytest.raises((InvalidArgumentError, UnsupportedError), match=said):
+def test_a_wrong_definition_makes_nothing(place: dict[str, Any], tmp_path: Path, fields: dict[str, Any], message: str):
+    with pytest.raises((InvalidArgumentError, UnsupportedError), match=message):
         make(place, **fields)
     assert not list((tmp_path / "lake").rglob("schema-*"))

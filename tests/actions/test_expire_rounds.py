@@ -120,12 +120,14 @@ def test_what_a_consumer_still_reads_remains() -> None:
 
 @pytest.mark.usefixtures("small_rounds")
 def test_progress_is_reported_after_every_round() -> None:
-    told: list[Progress] = []
+    reports: list[Progress] = []
     history = of_length(8)
 
-    expire_snapshots(Context(history.handle, history.executor, on_progress=told.append), ExpireSnapshots(retain_max=1))
+    expire_snapshots(
+        Context(history.handle, history.executor, on_progress=reports.append), ExpireSnapshots(retain_max=1)
+    )
 
-    assert [(item.stage, item.done, item.total) for item in told] == [("expire", done, 7) for done in (0, 3, 6, 7)]
+    assert [(item.stage, item.done, item.total) for item in reports] == [("expire", done, 7) for done in (0, 3, 6, 7)]
 
 
 def grown(seed: int) -> History:

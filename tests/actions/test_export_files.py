@@ -168,7 +168,7 @@ def test_a_directory_of_others_is_never_replaced(table: Table, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"format": "xml"}, "format='xml'"),
         ({"if_exists": "overwrite"}, "if_exists='overwrite'"),
@@ -182,8 +182,8 @@ def test_a_directory_of_others_is_never_replaced(table: Table, tmp_path: Path):
         ({"limit": -1}, "limit"),
     ],
 )
-def test_a_wrong_argument_writes_nothing(table: Table, tmp_path: Path, arguments: dict[str, Any], said: str):
-    with pytest.raises(InvalidArgumentError, match=said) as raised:
+def test_a_wrong_argument_writes_nothing(table: Table, tmp_path: Path, arguments: dict[str, Any], message: str):
+    with pytest.raises(InvalidArgumentError, match=message) as raised:
         table.export(**{"target": str(tmp_path / "files/out"), **arguments})
     assert "secret" not in str(raised.value)
     assert not (tmp_path / "files").exists()

@@ -131,8 +131,8 @@ def test_a_dry_run_names_just_what_is_then_moved_aside(history: History) -> None
     for file in done.deleted:
         aside = f"{ROOT}/quarantine/{done.quarantine}/{file.path.removeprefix(ROOT + '/')}"
         assert history.storage.read(aside) == before[file.path]
-    (told,) = list_quarantines(history.handle)
-    assert (told["quarantine"], told["action"], told["files"]) == (
+    (listed,) = list_quarantines(history.handle)
+    assert (listed["quarantine"], listed["action"], listed["files"]) == (
         done.quarantine,
         "expire_snapshots",
         len(done.deleted),

@@ -119,7 +119,7 @@ def test_rows_of_append_tables_keep_their_order_within_a_key(tmp_path: Path, ora
     found: dict[int, list[int]] = {}
     for row in rescaled.to_arrow().to_pylist():
         found.setdefault(row["k"], []).append(row["a"])
-    assert all(told == [0, 1, 2] for told in found.values())
+    assert all(seen == [0, 1, 2] for seen in found.values())
     oracle.assert_sound(rescaled.path)
 
 

@@ -147,7 +147,7 @@ def test_an_empty_table_gives_no_rows(lake: str, raw: Table):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"source": "raw.missing"}, "no table"),
         ({"source": "/none/raw.db/missing"}, "no table in /none"),
@@ -158,14 +158,14 @@ def test_an_empty_table_gives_no_rows(lake: str, raw: Table):
         ({"source_tag": "first", "source_snapshot": 1}, "give one of"),
     ],
 )
-def test_a_mistake_is_found_before_anything_starts(lake: str, raw: Table, fields: dict[str, Any], said: str):
-    with pytest.raises(PaimonError, match=said):
+def test_a_mistake_is_found_before_anything_starts(lake: str, raw: Table, fields: dict[str, Any], message: str):
+    with pytest.raises(PaimonError, match=message):
         check_job(job(lake, **fields))
     assert not Path(lake, "shop.db").exists()
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"format": "csv", "source_tag": "first"}, "source_tag is for a source table"),
         ({"format": "parquet", "source_where": "id > 1"}, "source_where is for a source table"),
@@ -173,8 +173,8 @@ def test_a_mistake_is_found_before_anything_starts(lake: str, raw: Table, fields
         ({"source_where": "id >"}, "source_where"),
     ],
 )
-def test_fields_that_do_not_go_together_are_refused(lake: str, fields: dict[str, Any], said: str):
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_fields_that_do_not_go_together_are_refused(lake: str, fields: dict[str, Any], message: str):
+    with pytest.raises(InvalidArgumentError, match=message):
         job(lake, **fields)
 
 

@@ -418,7 +418,7 @@ def test_a_connection_of_airflow_names_the_metastore(db: str, options, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "said"),
+    ("given", "error", "expected"),
     [
         ({"uri": "thrift://"}, InvalidArgumentError, "not the address of a metastore"),
         ({"uri": "jdbc:x"}, InvalidArgumentError, "not the address of a metastore"),
@@ -429,8 +429,8 @@ def test_a_connection_of_airflow_names_the_metastore(db: str, options, monkeypat
         ({"table.type": "other"}, InvalidArgumentError, "managed or external"),
     ],
 )
-def test_options_are_checked(given: dict[str, str], error: type[Exception], said: str):
-    with pytest.raises(error, match=said):
+def test_options_are_checked(given: dict[str, str], error: type[Exception], expected: str):
+    with pytest.raises(error, match=expected):
         Catalog(options={"metastore": "hive", "uri": "thrift://localhost:1", "warehouse": "/lake", **given})
 
 

@@ -314,9 +314,9 @@ def test_the_server_learns_what_a_commit_changes_in_each_partition(catalog: Cata
     table.write(pa.table({"day": days[:1], "id": [9], "v": ["z"]}, schema), overwrite={})
 
     first, second = (commit["statistics"] for commit in server.commits)
-    told = {item["spec"]["day"]: (item["recordCount"], item["fileCount"]) for item in first}
+    counts = {item["spec"]["day"]: (item["recordCount"], item["fileCount"]) for item in first}
     # The day's number, since `partition.legacy-name` is on.
-    assert told == {"15706": (2, 1), "__DEFAULT_PARTITION__": (1, 1)}
+    assert counts == {"15706": (2, 1), "__DEFAULT_PARTITION__": (1, 1)}
     assert [(item["recordCount"], item["fileCount"]) for item in second] == [(-1, 0)]
 
 

@@ -150,8 +150,8 @@ def test_every_change_is_sent_as_pypaimon_sends_it(table: Table, server: RestSer
 
     pypaimon.alter(InCatalog(options(server), "db.theirs"), *theirs)
 
-    told, expected = ([plain(one) for one in body["changes"]] for body in server.alters)
-    assert told == [one for one in expected if one["action"] != "updateColumnNullability"]
+    sent, expected = ([plain(one) for one in body["changes"]] for body in server.alters)
+    assert sent == [one for one in expected if one["action"] != "updateColumnNullability"]
     assert table.arrow_schema == catalog.table("db.theirs").arrow_schema
 
 
@@ -175,8 +175,10 @@ def test_positions_are_sent_as_specified(place: dict, kind: str, columns: list[s
 
 def plain(change: dict) -> dict:
     """The change without what says nothing: nulls, and what pypaimon adds to types that are nullable anyway."""
-    said = {key: value for key, value in change.items() if value is not None and (key, value) != ("nullable", True)}
-    return {key: plain(value) if isinstance(value, dict) else value for key, value in said.items()}
+    given_values = {
+        key: value for key, value in change.items() if value is not None and (key, value) != ("nullable", True)
+    }
+    return {key: plain(value) if isinstance(value, dict) else value for key, value in given_values.items()}
 
 
 def test_pypaimon_and_we_change_one_table_in_turns(table: Table, server: RestServer, pypaimon: PyPaimon):

@@ -105,13 +105,13 @@ def test_keys_are_not_shown():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"dlf.signing-algorithm": "openapi-v4"}, "'openapi-v4' is not supported; these are: default, openapi"),
         ({"dlf.token-loader": "ecs"}, "'dlf.token-loader' = 'ecs' is not supported"),
     ],
 )
-def test_other_algorithms_and_loaders_are_refused(options: dict[str, str], said: str):
+def test_other_algorithms_and_loaders_are_refused(options: dict[str, str], message: str):
     given = {"uri": "http://dlf.cn-hangzhou.x", "dlf.access-key-id": "me", "dlf.access-key-secret": "geheim"}
-    with pytest.raises(UnsupportedError, match=said):
+    with pytest.raises(UnsupportedError, match=message):
         auth_of({"token.provider": "dlf", **given, **options})

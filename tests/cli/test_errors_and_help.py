@@ -13,7 +13,7 @@ from tests.support.command_line import Run
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["read", "db.t"], 2, "add --warehouse"),
         (["read", "{lake}/db.db/none"], 1, "there is no table in"),
@@ -38,13 +38,13 @@ from tests.support.command_line import Run
         (["run", "--job", "{lake}/none.json"], 1, "none.json: No such file or directory"),
     ],
 )
-def test_errors_are_one_line(paimon: Run, table: Table, arguments: list[str], code: int, said: str):
+def test_errors_are_one_line(paimon: Run, table: Table, arguments: list[str], code: int, message: str):
     lake = table.path.removesuffix("/db.db/t")
 
     ended = paimon(*(argument.format(t=table.path, lake=lake) for argument in arguments))
 
     assert ended.code == code
-    assert said in ended.err
+    assert message in ended.err
     if code:
         assert ended.err.startswith("error: ")
         assert ended.err.count("\n") == 1

@@ -66,8 +66,8 @@ def test_lists_as_json_have_all_columns(paimon: Run, table: Table, command: str,
 def test_nothing_to_list_is_said_in_words(paimon: Run, tmp_path: Path):
     table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA)
 
-    for command, said in (("snapshots", "no snapshots yet"), ("tags", "no tags yet"), ("files", "no data files")):
-        assert paimon(command, table.path) == Ended(0, "", f"{said}\n")
+    for command, message in (("snapshots", "no snapshots yet"), ("tags", "no tags yet"), ("files", "no data files")):
+        assert paimon(command, table.path) == Ended(0, "", f"{message}\n")
 
 
 def test_a_foreign_directory_does_not_hide_the_tables_next_to_it(paimon: Run, table: Table):

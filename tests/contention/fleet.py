@@ -48,7 +48,7 @@ def _child(path: str, storage: Mapping[str, str], role: str, name: str, seconds:
         failure = f"{role} {name}: {traceback.format_exc()}"
     report: dict[str, Any] = {"failure": failure}
     if worker is not None:
-        report |= {name: getattr(worker, name) for name in ("said", "unsure", "tags")}
+        report |= {name: getattr(worker, name) for name in ("tally", "unsure", "tags")}
         report["rows"] = worker.model.main.rows.rows
     with os.fdopen(pipe, "w") as out:
         json.dump(report, out)
@@ -69,8 +69,8 @@ def sail(path: str, seconds: float, storage: Mapping[str, str], roles: Sequence[
         started.append((child, ours))
     reports = []
     for child, pipe in started:
-        with os.fdopen(pipe) as said:
-            text = said.read()
+        with os.fdopen(pipe) as stream:
+            text = stream.read()
         os.waitpid(child, 0)
         reports.append(dict(json.loads(text or '{"failure": "a process died"}')))
     return reports
@@ -94,7 +94,7 @@ def settle(path: str, reports: list[dict[str, Any]], storage: Mapping[str, str])
         for tag, rows in report["tags"].items():
             assert held(table, tag) == rows, f"tag {tag} reads other rows than it did"
     assert_sound(place.handle)
-    total: Counter[str] = sum((Counter(report["said"]) for report in reports), Counter())
+    total: Counter[str] = sum((Counter(report["tally"]) for report in reports), Counter())
     return total + Counter(rows=len(found.rows))
 
 

@@ -39,7 +39,7 @@ class Worker:
     kind: Kind
     name: str
     chance: random.Random
-    said: Counter[str] = field(default_factory=Counter)
+    tally: Counter[str] = field(default_factory=Counter)
     unsure: list[str] = field(default_factory=list)
     tags: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -51,8 +51,8 @@ class Worker:
         return self.place.table()
 
     def number(self) -> int:
-        self.said["tries"] += 1
-        return self.said["tries"]
+        self.tally["tries"] += 1
+        return self.tally["tries"]
 
     def put(self, number: int) -> Put:
         """Rows of keys that nobody else has."""
@@ -67,11 +67,11 @@ class Worker:
             result = verb.on(self.table, user)
         except OutcomeUnknownError:
             # A snapshot that expired before its maker could look at it again.
-            self.said["unknown"] += 1
+            self.tally["unknown"] += 1
             self.unsure += at_risk
             return None
         except ConflictError:
-            self.said["conflicts"] += 1
+            self.tally["conflicts"] += 1
             return None
         verb.in_model(self.model)
         return result
@@ -85,7 +85,7 @@ def _write(worker: Worker) -> None:
     number = worker.number()
     put = worker.put(number)
     if worker.do(verbs.write(worker.kind, put), f"{worker.name}-{number}", at_risk=_keys(put)):
-        worker.said["commits"] += 1
+        worker.tally["commits"] += 1
 
 
 def _write_paced(worker: Worker) -> None:
@@ -98,16 +98,16 @@ def _compact(worker: Worker) -> None:
     full = worker.chance.random() < 0.5
     result = worker.do(verbs.same_rows("compact", Compact(full=full)))
     if result is not None:
-        worker.said["conflicts"] += result.conflicts
-        worker.said["compactions"] += result.status == "committed"
+        worker.tally["conflicts"] += result.conflicts
+        worker.tally["compactions"] += result.status == "committed"
 
 
 def _compact_fully(worker: Worker) -> None:
     """While only writers run, a compaction that gives up has lost races, no more."""
     try:
-        worker.said["compactions"] += worker.table.compact(full=True).status == "committed"
+        worker.tally["compactions"] += worker.table.compact(full=True).status == "committed"
     except ConflictError:
-        worker.said["gave up"] += 1
+        worker.tally["gave up"] += 1
     time.sleep(PACE_S)
 
 
@@ -115,7 +115,7 @@ def _expire(worker: Worker) -> None:
     result = worker.table.expire_snapshots(
         retain_max=worker.chance.randint(3, 12), retain_min=2, older_than=int(time.time() * 1000)
     )
-    worker.said["expired"] += len(result.expired_snapshots)
+    worker.tally["expired"] += len(result.expired_snapshots)
     time.sleep(0.05)
 
 
@@ -126,10 +126,10 @@ def _tag(worker: Worker) -> None:
         worker.table.create_tag(name)
     except NotFoundError:
         # The latest snapshot expired, or there is none yet.
-        worker.said["nothing to tag"] += 1
+        worker.tally["nothing to tag"] += 1
         time.sleep(0.05)
         return
-    worker.said["tags"] += 1
+    worker.tally["tags"] += 1
     worker.tags[name] = held(worker.table, name)
     if len(worker.tags) > _TAGS_MAX:
         oldest = worker.chance.choice([*worker.tags][:-1])
@@ -159,7 +159,7 @@ def _branch(worker: Worker) -> None:
     write.on(worker.place.table(name))
     merge = Verb("merge branch", MergeBranch(name), write.change)
     if worker.do(merge, f"merge-{name}", at_risk=_keys(put)):
-        worker.said["merged"] += 1
+        worker.tally["merged"] += 1
     worker.table.delete_branch(name)
     worker.table.delete_tag(name)
 
@@ -171,7 +171,7 @@ def _read(worker: Worker) -> None:
         found = worker.table.to_arrow(columns=["k"], **({"tag": worker.chance.choice(tags)} if tags else {}))
     except NotFoundError:
         # Expired while it was read, or the tag was deleted.
-        worker.said["vanished"] += 1
+        worker.tally["vanished"] += 1
         return
     counts = Counter(found["k"].to_pylist())
     twice = [key for key, count in counts.items() if count > 1]
@@ -179,7 +179,7 @@ def _read(worker: Worker) -> None:
     commits = Counter(key.rpartition("-")[0] for key in counts if not key.startswith("delete"))
     torn = [commit for commit, count in commits.items() if count != ROWS]
     assert not torn, f"read in part: {torn[:5]}"
-    worker.said["reads"] += 1
+    worker.tally["reads"] += 1
 
 
 def _delete(worker: Worker) -> None:
@@ -190,15 +190,15 @@ def _delete(worker: Worker) -> None:
         return
     key = worker.chance.choice(rows)["k"]
     if worker.do(verbs.delete_rows(f"k = '{key}'", lambda row: row["k"] == key), at_risk=[key]) is not None:
-        worker.said["deleted"] += 1
+        worker.tally["deleted"] += 1
 
 
 def _clean(worker: Worker) -> None:
     """Removes what nothing needs, as soon as it is a few seconds old."""
     older_than = int((time.time() - _ORPHANS_OLDER_THAN_S) * 1000)
     result = worker.table.remove_orphan_files(older_than)
-    worker.said["orphans"] += result.files_deleted
-    worker.said["clean-ups"] += result.status != "stopped"
+    worker.tally["orphans"] += result.files_deleted
+    worker.tally["clean-ups"] += result.status != "stopped"
     time.sleep(0.5)
 
 

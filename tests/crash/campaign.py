@@ -122,13 +122,13 @@ class Campaign:
             self._ever |= line.rows.counted(_NAMES).keys()
         request = self._request(step, user, number)
         for tries_left in reversed(range(3)):
-            said = self._worker.ask({**request, **(death() if tries_left else {})})
-            if said:
+            reply = self._worker.ask({**request, **(death() if tries_left else {})})
+            if reply:
                 break
             self.tally.kills[step.name] += 1
             self._check_between(step, before, after)
-        assert "error" not in said, f"{step} of {user}: {said}"
-        self._changes[step.name] = max(said["changes"], self._changes.get(step.name, 0))
+        assert "error" not in reply, f"{step} of {user}: {reply}"
+        self._changes[step.name] = max(reply["changes"], self._changes.get(step.name, 0))
         self.model = after
         self._check_after(step, user)
 

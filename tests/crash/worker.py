@@ -47,12 +47,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         if after_ms is not None and not select.select([ours], [], [], after_ms / 1000)[0]:
             os.kill(child, signal.SIGKILL)
         with os.fdopen(ours, "rb") as pipe:
-            said = pipe.read()
+            reply = pipe.read()
     finally:
         _, status = os.waitpid(child, 0)
-    if not said and os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+    if not reply and os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
         return {"error": "Died", "message": f"the child ended with {os.waitstatus_to_exitcode(status)}"}
-    return dict(json.loads(said)) if said else {}
+    return dict(json.loads(reply)) if reply else {}
 
 
 def _be_child(request: dict[str, Any], pipe: int) -> None:
@@ -69,15 +69,15 @@ def _be_child(request: dict[str, Any], pipe: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         changes += 1
 
-    said: dict[str, Any]
+    reply: dict[str, Any]
     sys.addaudithook(count)
     try:
-        said = {"result": _carry_out(request)}
+        reply = {"result": _carry_out(request)}
     except PaimonError as error:
-        said = {"error": type(error).__name__, "message": str(error)}
+        reply = {"error": type(error).__name__, "message": str(error)}
     except BaseException as error:  # noqa: BLE001 - whatever it is, the campaign is to hear of it
-        said = {"error": "Unexpected", "message": repr(error)}
-    os.write(pipe, json.dumps({**said, "changes": changes}, default=str).encode())
+        reply = {"error": "Unexpected", "message": repr(error)}
+    os.write(pipe, json.dumps({**reply, "changes": changes}, default=str).encode())
     os._exit(0)
 
 

@@ -37,11 +37,11 @@ def tried(damages: Sequence[Damage]) -> list[tuple[Damage, list[Outcome]]]:
     found: list[tuple[Damage, list[Outcome]]] = []
     while len(found) < len(damages):
         rest = damages[len(found) :]
-        lines, code, said = _run(rest)
+        lines, code, message = _run(rest)
         found += list(zip(rest, lines, strict=False))
         if len(lines) < len(rest):
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            found.append((rest[len(lines)], [Outcome("?", "died", f"{how}: {said[-600:]}")]))
+            found.append((rest[len(lines)], [Outcome("?", "died", f"{how}: {message[-600:]}")]))
     return found
 
 

@@ -38,7 +38,7 @@ class Outcome:
 
     use: str
     what: str
-    said: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,11 @@ def _try(number: int, way: str) -> None:
     world = World()
     faulty = FaultyStorage(world.inner)
     faulty.arm(number, way)
-    said = _create(world.through(faulty))
+    first = _create(world.through(faulty))
     world.through(world.inner)
     again = _create(world)
 
-    assert (said, again) in {("made", "there"), ("error", "made"), ("error", "there")}
+    assert (first, again) in {("made", "there"), ("error", "made"), ("error", "there")}
     assert_sound(world.handle)
     world.write({1: 1})
     assert world.table().to_arrow()["v"].to_pylist() == [1]

@@ -29,13 +29,13 @@ def trials(stage: Rehearsal) -> Iterator[tuple[int, str]]:
 def run_trial(stage: Rehearsal, fail_at: int, way: str) -> str:
     """`succeeded`, or the kind of error that the action raised. Raises AssertionError for what is not allowed."""
     stage.reset()
-    outcome, said = stage.attempt(fail_at=fail_at, way=way)
+    outcome, result = stage.attempt(fail_at=fail_at, way=way)
     if way == "late" and outcome == "succeeded" and look(stage.world) != stage.after:
         # A listing that comes late does not show the last change; what it hides is left to the next run.
         outcome = "saw an older table"
     left = _check(stage, outcome)
     if stage.scenario.takes_back and _is_certain(stage, outcome, fail_at, way):
-        assert left <= stage.debris, f"left after {said!r}: {sorted(left - stage.debris)}"
+        assert left <= stage.debris, f"left after {result!r}: {sorted(left - stage.debris)}"
     if outcome != "succeeded":
         stage.act()
         left = _check(stage, "succeeded" if outcome != "partial" else "in parts")

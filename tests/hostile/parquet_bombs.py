@@ -141,7 +141,7 @@ def _between_short_bounds(*, in_lists: bool) -> bytes:
     return written(column, store_schema=False)
 
 
-def _same_begin(*, is_told: bool = True) -> bytes:
+def _same_begin(*, is_declared: bool = True) -> bytes:
     """Texts that are each the one before as a whole, by an encoding of which the footer tells, or not."""
     size = LONG_TEXT_BYTES >> 10
     blocks = b"\0" * 5 * (SHORT_ROWS // 128)
@@ -152,7 +152,7 @@ def _same_begin(*, is_told: bool = True) -> bytes:
     rests = head + integer(size) + varint(2 * size - 1) + bytes([32] * 4) + bytes(4) + first * 127 + blocks
     data = begins + rests + bytes(size)
     page = Page(SHORT_ROWS, zstd.compress(data), len(data), DELTA_TEXTS)
-    return file_of([page], physical=BYTE_ARRAY, encodings=(_RLE, DELTA_TEXTS) if is_told else (_RLE, _PLAIN))
+    return file_of([page], physical=BYTE_ARRAY, encodings=(_RLE, DELTA_TEXTS) if is_declared else (_RLE, _PLAIN))
 
 
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
@@ -192,7 +192,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
         "row group 0 has 0 values, the row group 1152921504606846976 rows",
     ),
     "texts in an encoding that the footer does not name": (
-        lambda: _same_begin(is_told=False),
+        lambda: _same_begin(is_declared=False),
         "row group 0 has a page of .* bytes in an encoding that the footer does not name",
     ),
 }

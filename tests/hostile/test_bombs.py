@@ -98,9 +98,9 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("what", BOMBS)
 def test_a_metadata_file_that_claims_too_much_is_refused(what: str):
-    make, said = BOMBS[what]
+    make, message = BOMBS[what]
 
-    with pytest.raises(CorruptTableError, match=said):
+    with pytest.raises(CorruptTableError, match=message):
         read_records(make(), "manifest-1")
 
 

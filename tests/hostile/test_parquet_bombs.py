@@ -34,12 +34,12 @@ def read_in_little_memory(data: bytes) -> str:
 
 @pytest.mark.parametrize("what", BOMBS)
 def test_a_file_that_unpacks_to_gigabytes_is_refused(what: str):
-    make, said = BOMBS[what]
+    make, message = BOMBS[what]
 
     outcome = read_in_little_memory(make())
 
     assert outcome.startswith("refused: data-1.parquet: column 'v' of row group 0 has ")
-    assert re.search(said.removeprefix("row group 0 has "), outcome)
+    assert re.search(message.removeprefix("row group 0 has "), outcome)
     assert "roll back to a snapshot" in outcome
 
 

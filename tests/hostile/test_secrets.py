@@ -64,7 +64,7 @@ def closed_port() -> int:
         return int(found.getsockname()[1])
 
 
-def told_by(act: Callable[[], Any]) -> str:
+def message_of(act: Callable[[], Any]) -> str:
     """All that the error says, with its causes and where it came from, as a log has it."""
     with pytest.raises(PaimonError) as caught:
         act()
@@ -152,7 +152,7 @@ def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch):
     options = {**S3, "s3.endpoint": f"http://127.0.0.1:{closed_port()}"}
     options["config_kwargs"] = '{"connect_timeout": 1, "retries": {"max_attempts": 0}}'
 
-    assert MARK not in told_by(lambda: open_table("s3://lake/db.db/t", storage_options=options))
+    assert MARK not in message_of(lambda: open_table("s3://lake/db.db/t", storage_options=options))
 
 
 def test_options_that_no_file_system_takes():
@@ -182,15 +182,15 @@ def test_a_database_that_does_not_answer(uri: str, tmp_path: Path):
     address = uri.format(port=closed_port(), mark=MARK)
     options = {"metastore": "jdbc", "uri": address, "jdbc.connect_timeout": "1"}
 
-    assert MARK not in told_by(lambda: Catalog(str(tmp_path), options=options).list_databases())
+    assert MARK not in message_of(lambda: Catalog(str(tmp_path), options=options).list_databases())
 
 
 class Telling(BaseHTTPRequestHandler):
     """A server that repeats what it was shown."""
 
     def do_GET(self) -> None:
-        told = {"message": f"no such token: {self.headers.get('Authorization')}", "code": 401}
-        body = json.dumps(told).encode()
+        reply = {"message": f"no such token: {self.headers.get('Authorization')}", "code": 401}
+        body = json.dumps(reply).encode()
         self.send_response(401)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -207,9 +207,9 @@ def test_a_catalog_that_refuses_a_token_and_repeats_it():
     try:
         uri = f"http://127.0.0.1:{server.server_port}"
         options = {"metastore": "rest", "uri": uri, "token.provider": "bear", "token": MARK}
-        said = told_by(lambda: Catalog("lake", options=options).list_databases())
-        assert MARK not in said
-        assert "***" in said
+        message = message_of(lambda: Catalog("lake", options=options).list_databases())
+        assert MARK not in message
+        assert "***" in message
         with pytest.raises(InvalidArgumentError, match="token.provider") as caught:
             Catalog("lake", options={**options, "uri": uri.replace("//", f"//u:{MARK}@")}).list_databases()
         assert MARK not in str(caught.value)
@@ -279,9 +279,9 @@ def test_a_task_in_a_process_of_its_own_shows_no_secret(
     assert any(b"paimon_engine" in command for command in watch.commands)
     assert not [command for command in watch.commands if MARK.encode() in command]
     assert not [path for path, data in watch.files.items() if MARK.encode() in data]
-    said = capfd.readouterr()
+    message = capfd.readouterr()
     ours = [item.getMessage() for item in caplog.records if not item.name.startswith(("boto", "s3fs", "aiobotocore"))]
-    assert MARK not in json.dumps(returned) + said.out + said.err + "\n".join(ours)
+    assert MARK not in json.dumps(returned) + message.out + message.err + "\n".join(ours)
     fields = {name: getattr(operator, name) for name in operator.template_fields}
     assert MARK not in json.dumps(fields, default=str)
 

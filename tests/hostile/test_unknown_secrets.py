@@ -65,7 +65,7 @@ def logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         assert CANARY not in "\n".join(f"{item.getMessage()} {item.exc_text}" for item in caplog.get_records(phase))
 
 
-def told_by(act: Callable[[], Any], expected: type[BaseException] = PaimonError) -> str:
+def message_of(act: Callable[[], Any], expected: type[BaseException] = PaimonError) -> str:
     with pytest.raises(expected) as caught:
         act()
     return "".join(traceback.format_exception(caught.value)) + repr(caught.value) + str(caught.value.args)
@@ -86,10 +86,10 @@ def test_an_option_of_any_name_is_shown_nowhere(name: str, text: str, box: Sandb
         Job(TableRef(path="/t"), Verify(), "u", table_options=options),
         Job(TableRef("w", "a.b"), Verify(), "u", catalog=CatalogRef({"metastore": "rest", **options})),
     ):
-        said = told_by(wrong.to_json, InvalidArgumentError)
-        assert CANARY not in said
-        assert repr(name) in said
-        assert "secrets" in said
+        message = message_of(wrong.to_json, InvalidArgumentError)
+        assert CANARY not in message
+        assert repr(name) in message
+        assert "secrets" in message
 
 
 def test_a_library_that_repeats_an_option_does_not_get_it_into_our_errors():
@@ -112,9 +112,9 @@ def test_a_library_that_repeats_an_option_does_not_get_it_into_our_errors():
     catalog = Catalog("repeating://lake", storage_options={"api_key": CANARY, "headers": nested})
 
     for act in (catalog.list_databases, lambda: catalog.table("a.b"), lambda: catalog.list_tables("a")):
-        said = told_by(act)
-        assert CANARY not in said
-        assert "***" in said
+        message = message_of(act)
+        assert CANARY not in message
+        assert "***" in message
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -134,16 +134,16 @@ def test_an_address_with_a_password_is_refused_wherever_it_is_given(address: str
         lambda: PaimonHook().table_ref(address),
     )
     for door in doors:
-        assert CANARY not in told_by(door, InvalidArgumentError)
+        assert CANARY not in message_of(door, InvalidArgumentError)
     text = json.dumps({"version": 1, "table": {"path": address}, "commit_user": "u", "action": {"name": "verify"}})
-    assert CANARY not in told_by(lambda: Job.from_json(text), InvalidArgumentError)
+    assert CANARY not in message_of(lambda: Job.from_json(text), InvalidArgumentError)
     assert CANARY not in str(PaimonHook(warehouse=address).test_connection())
     for arguments in (["verify", address, "--json"], ["tables", address], ["read", "a.b", "-w", address]):
         result = CliRunner().invoke(app, ["-v", *arguments])
         assert result.exit_code != 0
         assert CANARY not in result.output + str(result.exception)
     operator = PaimonJobOperator(task_id="t", table=address, action="verify")
-    assert CANARY not in told_by(lambda: operator.execute(make_context()), AirflowException)
+    assert CANARY not in message_of(lambda: operator.execute(make_context()), AirflowException)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_an_address_of_a_catalog_is_not_written_down(uri: str):
     job = Job(TableRef("/lake", "a.b"), Verify(), "u", catalog=CatalogRef({"metastore": "jdbc", "uri": uri}))
     config = CatalogConfig.of("/lake", {"metastore": "jdbc", "uri": uri})
 
-    assert CANARY not in f"{job!r} {config!r} {told_by(job.to_json, InvalidArgumentError)}"
+    assert CANARY not in f"{job!r} {config!r} {message_of(job.to_json, InvalidArgumentError)}"
 
 
 def test_an_operator_passes_what_may_be_secret_in_the_environment(box: Sandbox, monkeypatch: pytest.MonkeyPatch):

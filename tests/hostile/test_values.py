@@ -169,9 +169,9 @@ def test_a_job_refuses_what_a_field_does_not_allow(action: str, box: Sandbox):
             try:
                 run(Job.from_json(text))
             except InvalidArgumentError as error:
-                told = str(error)
-                if not is_of_kind(value, item) and (action not in told or item.name not in told):
-                    wrong.append(f"{item.name}={reprlib.repr(value)} is refused by {told!r:.120}")
+                message = str(error)
+                if not is_of_kind(value, item) and (action not in message or item.name not in message):
+                    wrong.append(f"{item.name}={reprlib.repr(value)} is refused by {message!r:.120}")
                 continue
             except PaimonError:
                 pass

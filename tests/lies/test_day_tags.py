@@ -89,5 +89,5 @@ def test_no_failure_makes_a_tag_of_another_day(name: str) -> None:
 
     for number, way in trials(stage):
         stage.reset()
-        outcome, said = stage.attempt(fail_at=number, way=way)
-        _assert_right(stage, expected, (number, way, outcome, said))
+        outcome, result = stage.attempt(fail_at=number, way=way)
+        _assert_right(stage, expected, (number, way, outcome, result))

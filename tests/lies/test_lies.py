@@ -99,14 +99,14 @@ def test_a_read_over_a_lying_store_is_right_or_refused(name: str) -> None:
     right = read(world)
     directories = {path.rstrip("/").removeprefix(world.root).strip("/") for path in listed}
 
-    outcomes = [_said(world, name, lie) for lie in lies_for(iter(sorted(directories)))]
+    outcomes = [_result_of(world, name, lie) for lie in lies_for(iter(sorted(directories)))]
 
     assert right in outcomes
-    wrong = [said for said in outcomes if said is not None and said != right]
+    wrong = [result for result in outcomes if result is not None and result != right]
     assert wrong == []
 
 
-def _said(world: World, name: str, lie: Lie) -> object:
+def _result_of(world: World, name: str, lie: Lie) -> object:
     try:
         return READS[name](world.through(lie.over(world.inner)))
     except PaimonError:

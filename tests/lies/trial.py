@@ -94,24 +94,24 @@ class Stage(Rehearsal):
         )
         return [lie for lie in lies_for(iter(self.directories)) if not (forgets and lie.name.startswith("tag:"))]
 
-    def check(self, outcome: str, said: Any) -> None:
+    def check(self, outcome: str, result: Any) -> None:
         """Raises AssertionError for harm that was done."""
         lost = self._missing() - self._gone - self.debris
-        assert not lost, f"{said!r:.300}: lost {sorted(lost)}"
+        assert not lost, f"{result!r:.300}: lost {sorted(lost)}"
         if self.is_sound:
             assert_sound(self.world.handle, may_lack_snapshots=self.scenario.passes_through and outcome != "succeeded")
             found, known = rows(self.world.table()), self.known_rows()
             if outcome == "succeeded" and self.scenario.takes_back:
                 known = [self.after.rows["main"]]
-            assert found in known, f"{said!r:.300}: {found} instead of {known}"
+            assert found in known, f"{result!r:.300}: {found} instead of {known}"
         # A process that finds a snapshot of its name has committed.
         commits = commits_of(self.world.table())
         assert set(commits.values()) <= {1}, commits
 
-    def assert_done(self, said: Any) -> None:
+    def assert_done(self, result: Any) -> None:
         """The action has succeeded, once."""
-        self.check("succeeded", said)
-        assert rows(self.world.table()) == self.after.rows["main"], f"{said!r:.300}: other rows"
+        self.check("succeeded", result)
+        assert rows(self.world.table()) == self.after.rows["main"], f"{result!r:.300}: other rows"
 
     def is_repaired(self) -> bool:
         """Whether all rows are there that can be."""
@@ -140,13 +140,13 @@ def _origin(path: str) -> str:
 def run_trial(stage: Stage, lie: Lie) -> str:
     """How the action ended. Raises AssertionError for what is not allowed."""
     stage.reset()
-    outcome, said = stage.attempt(lie.over(stage.world.inner))
-    stage.check(outcome, said)
+    outcome, result = stage.attempt(lie.over(stage.world.inner))
+    stage.check(outcome, result)
     if not stage.is_sound and outcome == "succeeded" and stage.is_repaired():
         return outcome
-    repeated, said = stage.attempt()
-    assert repeated in ("succeeded", "partial", "stopped"), f"{outcome}, and then {said!r:.500}"
-    stage.assert_done(said)
+    repeated, result = stage.attempt()
+    assert repeated in ("succeeded", "partial", "stopped"), f"{outcome}, and then {result!r:.500}"
+    stage.assert_done(result)
     return outcome
 
 
@@ -154,8 +154,8 @@ def run_again(stage: Stage, lie: Lie) -> str:
     """The action over an honest store, and once more over one that lies: it is done once nevertheless."""
     stage.reset()
     stage.attempt()
-    outcome, said = stage.attempt(lie.over(stage.world.inner))
-    stage.assert_done(said)
+    outcome, result = stage.attempt(lie.over(stage.world.inner))
+    stage.assert_done(result)
     return outcome
 
 
@@ -175,15 +175,15 @@ def run_careless(stage: Stage) -> str:
     """The action on a store that ignores create-if-absent: refused with nothing changed, or it needs no such promise."""
     stage.reset()
     store = Careless(stage.world.inner)
-    outcome, said = stage.attempt(store)
-    stage.check(outcome, said)
-    if isinstance(said, UnsupportedError) or outcome == "stopped":
-        assert "ignores create-if-absent" in str(said)
+    outcome, result = stage.attempt(store)
+    stage.check(outcome, result)
+    if isinstance(result, UnsupportedError) or outcome == "stopped":
+        assert "ignores create-if-absent" in str(result)
         if not stage.scenario.passes_through:
             assert not stage.has_lost_anything(), "something was deleted before it was refused"
     else:
         # What the probe sees is counted, too.
-        assert store.lie_count == 0, f"{said!r:.300}"
+        assert store.lie_count == 0, f"{result!r:.300}"
     return outcome
 
 

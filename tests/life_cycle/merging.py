@@ -33,8 +33,8 @@ def merge(world: World, table: Table, name: str, *, dry_run: bool = False) -> An
     return plan if dry_run else table.merge_branch(name, commit_user=user)
 
 
-def _commit(told: str) -> Commit:
-    value = json.loads(told)
+def _commit(text: str) -> Commit:
+    value = json.loads(text)
     return value["snapshot"], value["deltaManifestList"]
 
 

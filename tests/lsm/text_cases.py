@@ -169,11 +169,11 @@ def _split(words: list[str], files: list[DataFile]) -> str:
 
 
 def _part(part: CompactTask) -> str:
-    said = [" | ".join(map(_section, group)) for group in part.rewrites]
-    said += [f"move {file.name}" for file in part.upgrades]
+    texts = [" | ".join(map(_section, group)) for group in part.rewrites]
+    texts += [f"move {file.name}" for file in part.upgrades]
     bounds = [] if part.keys is None else [part.keys.low, part.keys.high]
     low_high = ["" if bound is None else str(decode_row(_KEY, bound)[0]) for bound in bounds]
-    return " & ".join(said) + (f" of ({'..'.join(low_high)}]" if bounds else "")
+    return " & ".join(texts) + (f" of ({'..'.join(low_high)}]" if bounds else "")
 
 
 def _append(words: list[str], files: list[DataFile]) -> str:

@@ -154,7 +154,7 @@ def test_other_modes_know_no_periods(mode: str):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"tag.automatic-creation": "sometimes"}, "choose one of none, process-time"),
         ({**MODE, "tag.creation-period": "weekly"}, "choose one of daily"),
@@ -164,8 +164,8 @@ def test_other_modes_know_no_periods(mode: str):
         ({**MODE, "tag.creation-period-duration": "0 s"}, "longer than nothing"),
     ],
 )
-def test_options_that_cannot_be_understood_are_named(options: dict[str, str], said: str):
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_options_that_cannot_be_understood_are_named(options: dict[str, str], message: str):
+    with pytest.raises(InvalidArgumentError, match=message):
         tag_periods(TableOptions(options))
 
 

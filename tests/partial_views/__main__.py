@@ -29,7 +29,7 @@ def trials(scenario: str) -> Iterator[Trial]:
 
 def _outcome(subject: str, view: View, deed: str) -> str:
     outcome = run_trial(subject, view, deed)
-    assert not outcome.lost, f"lost {outcome.lost}; it said {outcome.said}"
+    assert not outcome.lost, f"lost {outcome.lost}; it said {outcome.message}"
     return "nothing lost"
 
 

@@ -50,7 +50,7 @@ def _try(subject: str, deed: str, *, every: int) -> None:
         if not can_know(deed, view, paths):
             continue
         outcome = run_trial(subject, view, deed)
-        assert outcome.lost == (), f"{view.name}: {outcome.said}"
+        assert outcome.lost == (), f"{view.name}: {outcome.message}"
         tried += 1
     assert tried > 5
 
@@ -84,7 +84,7 @@ def test_a_tag_is_not_used_for_a_time_whose_snapshots_are_not_visible() -> None:
 
     outcome = run_trial("changelogs", view, "rollback to a time")
 
-    assert "snapshots between 2 and 9" in outcome.said
+    assert "snapshots between 2 and 9" in outcome.message
     assert outcome.lost == ()
 
 
@@ -95,7 +95,7 @@ def test_a_gap_in_the_snapshots_stops_a_clean_up_although_the_latest_one_is_conf
     for path in hidden:
         outcome = run_trial("never expired", View(f"without {path}", frozenset(paths - {path})), CONFIRMED)
 
-        assert "the snapshots between them are missing" in outcome.said
+        assert "the snapshots between them are missing" in outcome.message
         assert outcome.lost == ()
 
 
@@ -109,5 +109,5 @@ def test_files_of_snapshots_that_a_branch_lacks_stay(deed: str) -> None:
 
     outcome = run_trial("branched", View("the newest one of b only", frozenset(paths - hidden)), deed)
 
-    assert outcome.lost == (), outcome.said
-    assert "stopped" in outcome.said
+    assert outcome.lost == (), outcome.message
+    assert "stopped" in outcome.message

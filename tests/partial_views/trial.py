@@ -42,13 +42,13 @@ def _due_tags(world: World) -> Any:
 
 def _restore(world: World, *, as_tags: bool) -> list[Any]:
     """Restores every visible quarantine that can be restored."""
-    said: list[Any] = []
+    message: list[Any] = []
     for item in world.table().quarantines():
         try:
-            said.append(world.table().restore(item["quarantine"], as_tags=as_tags))
+            message.append(world.table().restore(item["quarantine"], as_tags=as_tags))
         except PaimonError as error:
-            said.append(error)
-    return said
+            message.append(error)
+    return message
 
 
 DEEDS: Final[Mapping[str, Deed]] = {
@@ -115,7 +115,7 @@ class Outcome:
     """`lost` are deleted files that the complete table needs; `said` is what the action returned."""
 
     lost: tuple[str, ...]
-    said: str
+    message: str
 
 
 def _carried_out(files: Files, now_ms: int, deed: Deed) -> tuple[dict[str, tuple[bytes, int]], str]:
@@ -138,7 +138,7 @@ def run_trial(subject: str, view: View, name: str) -> Outcome:
     """Carries the action out on what is visible of the table."""
     table = whole(subject)
     seen = {path: file for path, file in table.files.items() if path in view.paths}
-    after, said = _carried_out(seen, table.now_ms, DEEDS[name])
+    after, message = _carried_out(seen, table.now_ms, DEEDS[name])
     gone = {path for path in seen if path not in after and not _is_elsewhere(path, after)}
     may_go = table.files.keys() - _after_whole(subject, name)
     staying = [path for path in table.files if _VERSION.fullmatch(path) and path not in gone]
@@ -147,7 +147,7 @@ def run_trial(subject: str, view: View, name: str) -> Outcome:
     if name not in EMPTYING:
         lost |= {path for path in gone if _ASIDE.match(path) and not path.endswith("/moved.json")}
         lost |= _versions_forgotten(seen, after)
-    return Outcome(tuple(sorted(lost)), said)
+    return Outcome(tuple(sorted(lost)), message)
 
 
 def _is_elsewhere(path: str, after: Mapping[str, Any]) -> bool:

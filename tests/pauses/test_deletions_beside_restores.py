@@ -142,22 +142,22 @@ def _before_a_file_is_deleted_in_its_place(trial: _Trial) -> int:
 
 def test_what_may_still_be_moved_is_reported_and_deleted_a_day_later() -> None:
     trial = _Trial(MOVERS["expire"])
-    told: list[tuple[str, ...]] = []
+    messages: list[tuple[str, ...]] = []
     names: list[str] = []
 
     def restore_and_empty(world: World) -> None:
         names.append(world.table().quarantines()[0]["quarantine"])
         result = world.table().restore(names[0])
         assert result.status == "restored"
-        told.append(result.left)
+        messages.append(result.left)
         emptied = world.table().empty_quarantine(names[0])
         assert emptied.status == "stopped"
-        told.append(emptied.stopped)
+        messages.append(emptied.stopped)
 
     trial.run(_before_a_file_is_deleted_in_its_place(trial), restore_and_empty)
 
-    assert "restore the quarantine again a day later" in told[0][0]
-    assert "empty it again a day later" in told[1][0]
+    assert "restore the quarantine again a day later" in messages[0][0]
+    assert "empty it again a day later" in messages[1][0]
     table = trial.world.table()
     assert [item["quarantine"] for item in table.quarantines()] == names
     trial.world.now_ms += 24 * HOUR_MS

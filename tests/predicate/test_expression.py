@@ -162,7 +162,7 @@ def test_numbers_compare_exactly(where: str, rows: list[int]):
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         (col("k") == "one", "'one' does not fit column 'k'"),
         (col("k") == True, "True does not fit column 'k'"),  # noqa: E712 - a filter, not a test
@@ -188,13 +188,13 @@ def test_numbers_compare_exactly(where: str, rows: list[int]):
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_named_with_its_column(where: str | Condition, said: str):
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_what_does_not_fit_is_named_with_its_column(where: str | Condition, message: str):
+    with pytest.raises(InvalidArgumentError, match=message):
         found(where)
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: col("k") == None, r"col\('k'\).is_null\(\)"),  # noqa: E711 - what people write
         (lambda: col("k") == col("x"), "with values only"),
@@ -208,8 +208,8 @@ def test_what_does_not_fit_is_named_with_its_column(where: str | Condition, said
         (lambda: as_predicate(5), "5 is not a filter"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_filter_says_how_to_write_one(make: Any, said: str):
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_what_is_no_filter_says_how_to_write_one(make: Any, message: str):
+    with pytest.raises(InvalidArgumentError, match=message):
         make()
 
 

@@ -198,17 +198,17 @@ def test_events_of_a_run(lake: str, source: str):
     run = run_dag(dag)
 
     assert set(states_of(run).values()) == {"success"}
-    told = {task: (uri, extra) for task, uri, extra in events_of(run)}
+    events = {task: (uri, extra) for task, uri, extra in events_of(run)}
     common = {"table": TABLE, "status": "committed"}
     uri = "paimon://lake/air/flights"
-    assert told["write"] == (uri, {**common, "action": "write", "snapshot_id": 4, "rows": 2})
-    assert told["compact"] == (uri, {**common, "action": "compact", "snapshot_id": 5})
+    assert events["write"] == (uri, {**common, "action": "write", "snapshot_id": 4, "rows": 2})
+    assert events["compact"] == (uri, {**common, "action": "compact", "snapshot_id": 5})
     # The tag is on what this run has compacted.
     expected = {"table": TABLE, "status": "created", "action": "create_tag", "snapshot_id": 5, "tag": "2013-01-05"}
-    assert told["tag"] == (f"{uri}$tags", expected)
+    assert events["tag"] == (f"{uri}$tags", expected)
     # Neither a dry run, nor what had nothing to do; other assets as with any operator.
-    assert told.keys() == {"write", "compact", "tag", "report"}
-    assert told["report"][0] == "done"
+    assert events.keys() == {"write", "compact", "tag", "report"}
+    assert events["report"][0] == "done"
 
 
 def test_another_run_with_the_same_key_tells_too(lake: str, source: str):
@@ -262,8 +262,8 @@ def test_mapped_tasks_tell_each_of_its_own_table(lake: str, warehouse: str, sour
 
     run = run_dag(dag)
 
-    told = {(uri, extra["table"]) for _, uri, extra in events_of(run)}
-    assert told == {("paimon://lake/air/flights", TABLE), ("paimon://lake/air/planes", "air.planes")}
+    events = {(uri, extra["table"]) for _, uri, extra in events_of(run)}
+    assert events == {("paimon://lake/air/flights", TABLE), ("paimon://lake/air/planes", "air.planes")}
     assert len(events_of(run)) == 2
 
 

@@ -45,8 +45,8 @@ def paimon(capsys: pytest.CaptureFixture):
         args = cli_parser.get_parser().parse_args(["paimon", *words])
         with pytest.raises(SystemExit) as ended:
             args.func(args)
-        said = capsys.readouterr().out.strip()
-        return ended.value.code, json.loads(said.splitlines()[-1]) if "json" in words and said else said
+        printed = capsys.readouterr().out.strip()
+        return ended.value.code, json.loads(printed.splitlines()[-1]) if "json" in words and printed else printed
 
     return run
 

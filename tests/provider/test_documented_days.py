@@ -414,13 +414,13 @@ def test_each_commit_and_each_day_starts_a_run(documented: Documented):
     table.write(pa.table({"id": [1], "day": ["later"]}, SCHEMA))
     table.write(pa.table({"id": [2], "day": ["later"]}, SCHEMA))
 
-    def told() -> list[int]:
+    def reported_snapshots() -> list[int]:
         done = [run["dag_run_id"] for run in documented.airflow.runs("on_commits") if run["state"] == "success"]
         ranges = [pair for run in done for pair in documented.airflow.xcom("on_commits", run, "changed")]
         return sorted(number for first, last in ranges for number in range(first, last + 1))
 
-    documented.airflow.wait_until(lambda: len(told()) >= 2, "runs of both commits")
-    assert told() == [before + 1, before + 2]
+    documented.airflow.wait_until(lambda: len(reported_snapshots()) >= 2, "runs of both commits")
+    assert reported_snapshots() == [before + 1, before + 2]
     documented.airflow.wait_until(
         lambda: {run["partition_key"] for run in documented.airflow.runs("each_day")} == tagged, "runs of all tags"
     )

@@ -110,11 +110,11 @@ class Kept(BaseNotifier):
 def test_a_run_is_summed_up(lake: str, source: str):
     Kept.texts.clear()
     flights = paimon_table(TABLE, lake)
-    told = PaimonMaintenanceNotifier(send=lambda text: Kept(text), title="{{ dag.dag_id }} at {{ ds }}")
+    notifier = PaimonMaintenanceNotifier(send=lambda text: Kept(text), title="{{ dag.dag_id }} at {{ ds }}")
     with DAG("summed_up", schedule=None) as dag:
         write = flights.write(source, launcher="in_process")
         compact = flights.compact(full=True, launcher="in_process")
-        expire = flights.expire(keep=1, on_success_callback=told)
+        expire = flights.expire(keep=1, on_success_callback=notifier)
 
         @task
         def other() -> dict:
@@ -142,10 +142,10 @@ def test_without_a_receiver_the_log_has_it(lake: str, capsys: pytest.CaptureFixt
 
     run_dag(dag)
 
-    said = capsys.readouterr().out
-    assert "logged_summary, run manual__" in said
-    assert "expire_snapshots air.flights: noop" in said
-    assert "changed a table" in said
+    printed = capsys.readouterr().out
+    assert "logged_summary, run manual__" in printed
+    assert "expire_snapshots air.flights: noop" in printed
+    assert "changed a table" in printed
 
 
 def test_a_line_says_what_counts():

@@ -107,11 +107,11 @@ def test_a_task_that_is_stopped_leaves_nothing(tmp_path: Path, made: Path, actio
 
     with victim.at_work() as process:
         process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=60)
 
     # By its own exception, not by the signal.
-    assert process.returncode == 1, said.decode()
-    assert b"The job was stopped" in said
+    assert process.returncode == 1, printed.decode()
+    assert b"The job was stopped" in printed
     assert victim.files() == victim.before
     victim.check_unchanged()
 

@@ -181,9 +181,9 @@ def test_progress_and_output_reach_the_log(program, warehouse: str, caplog: pyte
 
     result = Subprocess("local[*]").launch(job_on(warehouse), {})
 
-    said = [record.getMessage() for record in caplog.records]
+    logged = [record.getMessage() for record in caplog.records]
     assert result.status == "noop"
-    assert sorted(said[1:]) == ["a word on standard output", "compact: 2 of 8", "no end of line"]
+    assert sorted(logged[1:]) == ["a word on standard output", "compact: 2 of 8", "no end of line"]
 
 
 def test_the_child_gets_secrets_by_its_environment_only(program, warehouse: str):

@@ -204,8 +204,8 @@ def test_orphans_are_deleted_once_a_person_agrees(airflow: RealAirflow, orders: 
 
 def test_a_table_that_is_not_fresh_in_time_is_told(airflow: RealAirflow, home: Path):
     run, *_ = airflow.wait_until(lambda: airflow.runs("fresh_users"), "the run of the last hour")
-    told = f"shop.users is late: DAG fresh_users, run {run['dag_run_id']}"
-    airflow.wait_until(lambda: told in airflow.output("triggerer"), "the alert")
+    alert = f"shop.users is late: DAG fresh_users, run {run['dag_run_id']}"
+    airflow.wait_until(lambda: alert in airflow.output("triggerer"), "the alert")
     airflow.wait_for_task("fresh_users", run["dag_run_id"], "fresh", "deferred")
 
     users = Catalog(str(home / "demo" / "lake")).table("shop.users")

@@ -68,7 +68,7 @@ def run_program(program: str, *arguments: str, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
+def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
     """The events of a run, by task and kind."""
     folder = tmp_path_factory.mktemp("lineage")
     catalog = Catalog(str(folder / "lake"))
@@ -102,9 +102,9 @@ def _named(datasets: list[dict]) -> list[tuple[str, str]]:
 FLIGHTS = ("paimon://lake", TABLE)
 
 
-def test_a_write_names_its_files_and_what_came_out(told: dict):
-    folder = told["folder", ""]["path"]
-    event = told["write", "COMPLETE"]
+def test_a_write_names_its_files_and_what_came_out(sent: dict):
+    folder = sent["folder", ""]["path"]
+    event = sent["write", "COMPLETE"]
     (output,) = event["outputs"]
 
     assert _named(event["inputs"]) == [("file", f"{folder}/new.parquet")]
@@ -117,15 +117,15 @@ def test_a_write_names_its_files_and_what_came_out(told: dict):
     assert other == {"namespace": "file", "name": f"{folder}/lake/air.db/flights", "type": "TABLE"}
 
 
-def test_columns_have_the_types_of_the_table(told: dict):
-    ident, legs = told["write", "COMPLETE"]["outputs"][0]["facets"]["schema"]["fields"]
+def test_columns_have_the_types_of_the_table(sent: dict):
+    ident, legs = sent["write", "COMPLETE"]["outputs"][0]["facets"]["schema"]["fields"]
 
     assert (ident["name"], ident["type"], ident["description"]) == ("id", "BIGINT NOT NULL", "its number")
     assert (legs["type"], [(item["name"], item["type"]) for item in legs["fields"]]) == ("ARRAY", [("to", "STRING")])
 
 
-def test_what_is_going_to_be_done_is_told_at_the_start(told: dict):
-    event = told["write", "START"]
+def test_what_is_going_to_be_done_is_told_at_the_start(sent: dict):
+    event = sent["write", "START"]
 
     assert _named(event["outputs"]) == [FLIGHTS]
     assert "version" not in event["outputs"][0]["facets"]
@@ -133,28 +133,28 @@ def test_what_is_going_to_be_done_is_told_at_the_start(told: dict):
     assert event["outputs"][0]["facets"]["schema"]["fields"]
 
 
-def test_a_compaction_reads_and_writes_the_table(told: dict):
-    event = told["compact", "COMPLETE"]
+def test_a_compaction_reads_and_writes_the_table(sent: dict):
+    event = sent["compact", "COMPLETE"]
 
     assert _named(event["inputs"]) == _named(event["outputs"]) == [FLIGHTS]
     assert event["outputs"][0]["facets"]["version"]["datasetVersion"] == "3"
 
 
-def test_what_changed_nothing_has_no_output(told: dict):
-    assert _named(told["again", "COMPLETE"]["inputs"]) == [FLIGHTS]
-    assert told["again", "COMPLETE"].get("outputs", []) == []
+def test_what_changed_nothing_has_no_output(sent: dict):
+    assert _named(sent["again", "COMPLETE"]["inputs"]) == [FLIGHTS]
+    assert sent["again", "COMPLETE"].get("outputs", []) == []
 
 
-def test_a_tag_tells_the_version(told: dict):
-    (output,) = told["tag", "COMPLETE"]["outputs"]
+def test_a_tag_tells_the_version(sent: dict):
+    (output,) = sent["tag", "COMPLETE"]["outputs"]
 
     assert output["facets"]["version"]["datasetVersion"] == "3"
     assert not output.get("outputFacets")
 
 
-def test_tasks_that_use_the_hook_or_the_asset_name_the_same_table(told: dict):
-    assert _named(told["read", "COMPLETE"]["inputs"]) == [FLIGHTS]
-    assert _named(told["tell", "COMPLETE"]["outputs"]) == [FLIGHTS]
+def test_tasks_that_use_the_hook_or_the_asset_name_the_same_table(sent: dict):
+    assert _named(sent["read", "COMPLETE"]["inputs"]) == [FLIGHTS]
+    assert _named(sent["tell", "COMPLETE"]["outputs"]) == [FLIGHTS]
 
 
 # ── without a run ───────────────────────────────────────────────────────────────────────────────
@@ -177,9 +177,9 @@ def test_who_only_looks_writes_nothing(catalog: Catalog, warehouse: str):
     task = PaimonVerifyOperator(task_id="t", table=TABLE, warehouse=warehouse, launcher="in_process")
     task.execute(make_context())
 
-    told = task.get_openlineage_facets_on_complete(None)
+    sent = task.get_openlineage_facets_on_complete(None)
 
-    assert (len(told.inputs), told.outputs) == (1, [])
+    assert (len(sent.inputs), sent.outputs) == (1, [])
 
 
 def test_tables_in_directories_and_stores(catalog: Catalog, warehouse: str):
@@ -203,9 +203,9 @@ def test_a_write_names_the_table_that_it_reads_and_its_version(catalog: Catalog,
     assert [item.name for item in operator.get_openlineage_facets_on_start().inputs] == [TABLE]
 
     operator.execute(make_context())
-    told = operator.get_openlineage_facets_on_complete(None)
+    sent = operator.get_openlineage_facets_on_complete(None)
 
-    (read,), (written,) = told.inputs, told.outputs
+    (read,), (written,) = sent.inputs, sent.outputs
     assert (read.name, read.facets["version"].datasetVersion) == (TABLE, "2")
     assert [field.name for field in read.facets["schema"].fields] == ["id", "carrier"]
     assert (written.name, written.facets["version"].datasetVersion) == ("shop.copy", "1")

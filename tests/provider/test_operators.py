@@ -384,8 +384,8 @@ def test_a_valid_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Cat
 
     with pytest.raises(AirflowFailException, match=f"{gone.name} is missing"):
         operator(PaimonVerifyOperator).execute(context)
-    told = operator(PaimonVerifyOperator, fail_on_problems="false").execute(context)
-    assert told["status"] == "damaged"
+    returned = operator(PaimonVerifyOperator, fail_on_problems="false").execute(context)
+    assert returned["status"] == "damaged"
 
 
 def test_engines_that_must_read_a_table_are_named_where_they_do_not(warehouse: str, operator, context):

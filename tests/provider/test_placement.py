@@ -251,11 +251,11 @@ def test_small_jobs_start_no_process(
     compacted = PaimonCompactOperator(full=True, **here).execute(context)
     PaimonCreateTagOperator(tag="t", **here).execute(context)
 
-    said = [record.getMessage() for record in caplog.records]
+    logged = [record.getMessage() for record in caplog.records]
     assert no_process == []
     assert compacted["status"] == "committed"
-    assert sum("below 256.0 MiB: in this process" in line for line in said) == 2
-    assert "create_tag works on metadata: in this process" in said
+    assert sum("below 256.0 MiB: in this process" in line for line in logged) == 2
+    assert "create_tag works on metadata: in this process" in logged
 
 
 def test_options_reach_the_process(

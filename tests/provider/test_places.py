@@ -141,12 +141,12 @@ def check_that_packages_lack(home: Path, place: dict[str, Any]) -> None:
     with pytest.raises(AirflowFailException) as failed:
         compaction(warehouse, place).execute(make_context())
 
-    said = str(failed.value)
-    assert "lacks packages" in said
-    assert str(home / "bare") in said
-    assert all(f"No module named '{name}'" in said for name in ("pyarrow", "numpy", "fastavro"))
-    assert 'pip install "cramjam>=' in said
-    assert "`paimon-engine pack environment.tar.gz`" in said
+    message = str(failed.value)
+    assert "lacks packages" in message
+    assert str(home / "bare") in message
+    assert all(f"No module named '{name}'" in message for name in ("pyarrow", "numpy", "fastavro"))
+    assert 'pip install "cramjam>=' in message
+    assert "`paimon-engine pack environment.tar.gz`" in message
     assert table.snapshots().num_rows == 2
 
 
@@ -182,7 +182,7 @@ class Task:
                 command, cwd=PROJECT, env={**os.environ, "TMPDIR": str(folder)}, stdout=log, stderr=log
             )
 
-    def said(self) -> str:
+    def message(self) -> str:
         return self._log.read_text(errors="replace")[-4000:]
 
     def pids(self) -> list[int]:
@@ -228,20 +228,20 @@ def test_a_task_that_is_ended_leaves_a_whole_table_and_no_process(
     arguments = {"table": "db.t", "warehouse": warehouse, "full": True, **place}
 
     task = Task(tmp_path / "tmp", "compact", table_options=SLOW, **arguments)
-    wait_until(lambda: files_of(table) - before or task.process.poll() is not None, task.said)
-    assert task.process.poll() is None, task.said()
+    wait_until(lambda: files_of(table) - before or task.process.poll() is not None, task.message)
+    assert task.process.poll() is None, task.message()
     task.process.send_signal(number)
     with contextlib.suppress(subprocess.TimeoutExpired):
         task.process.wait(timeout=GONE_S)
 
-    wait_until(lambda: not task.pids(), lambda: (task.pids(), task.said()), GONE_S)
+    wait_until(lambda: not task.pids(), lambda: (task.pids(), task.message()), GONE_S)
     wait_until(lambda: not executors(servers.directory), lambda: "executors are left", GONE_S)
     wait_until(lambda: not running_jobs(servers.connect), lambda: running_jobs(servers.connect), GONE_S)
     check_whole(table)
     left = files_of(table) - before
     if number == signal.SIGTERM:
-        assert task.process.returncode == 1, task.said()
-        assert "job was stopped" in task.said() or "it was stopped on request" in task.said()
+        assert task.process.returncode == 1, task.message()
+        assert "job was stopped" in task.message() or "it was stopped on request" in task.message()
         # Spark ends its tasks at once; what they were in the middle of is for the orphan clean-up.
         assert not left or place.get("launcher") != "in_process"
     time.sleep(1)
@@ -353,7 +353,7 @@ def test_twenty_million_rows_take_bounded_memory(
         task = Task(tmp_path / "tmp", action, table="db.t", warehouse=warehouse, **place, **fields)
         meter = Meter(task, servers.directory)
         try:
-            assert task.process.wait(timeout=800) == 0, task.said()
+            assert task.process.wait(timeout=800) == 0, task.message()
         finally:
             task.process.kill()
             peaks[name] = meter.end()

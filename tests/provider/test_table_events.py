@@ -90,7 +90,7 @@ async def quiet() -> None:
     await asyncio.sleep(0.4)
 
 
-def told(events: list[dict[str, Any]]) -> list[tuple]:
+def summaries(events: list[dict[str, Any]]) -> list[tuple]:
     return [(event["from_snapshot"], event["to_snapshot"], event["tags"]) for event in events]
 
 
@@ -149,7 +149,7 @@ def test_what_happened_while_no_triggerer_ran_is_one_event(catalog: Catalog, tab
     table.create_tag("day", snapshot=5)
     events = asyncio.run(one_life(catalog, store, lambda: None, 1))
 
-    assert told(events) == [(5, 7, {"day": 5})]
+    assert summaries(events) == [(5, 7, {"day": 5})]
 
 
 def test_a_table_that_is_not_there_yet_is_told_from_its_first_snapshot_on(catalog: Catalog):
@@ -188,14 +188,14 @@ def test_a_rollback_is_named_and_what_follows_it_is_told(catalog: Catalog, table
 
     (event,) = asyncio.run(one_life(catalog, store, lambda: None, 1))
 
-    assert told([event]) == [(6, 5 + count, {})]
+    assert summaries([event]) == [(6, 5 + count, {})]
     assert event["reset"] == {"reason": "rollback", "common": 5, "was": 7, "now": 5 + count}
 
 
 def test_a_rollback_alone_is_an_event(catalog: Catalog, table: Table):
     (event,) = asyncio.run(one_life(catalog, Store(), lambda: table.rollback(snapshot=2), 1))
 
-    assert told([event]) == [(None, None, {})]
+    assert summaries([event]) == [(None, None, {})]
     assert event["reset"] == {"reason": "rollback", "common": 2, "was": 3, "now": 2}
 
 
@@ -208,7 +208,7 @@ def test_snapshots_that_expired_unseen_are_named(catalog: Catalog, table: Table)
 
     (event,) = asyncio.run(one_life(catalog, store, lambda: None, 1))
 
-    assert told([event]) == [(7, 8, {})]
+    assert summaries([event]) == [(7, 8, {})]
     assert event["reset"] == {"reason": "expired", "missed": [4, 6]}
 
 
@@ -225,7 +225,7 @@ def test_a_table_that_was_made_again_is_named(catalog: Catalog, table: Table):
     events = asyncio.run(one_life(catalog, store, act, 2))
 
     assert events[0]["reset"] == {"reason": "replaced", "was": 3, "now": 1}
-    assert told(events) == [(None, None, {}), (2, 2, {})]
+    assert summaries(events) == [(None, None, {}), (2, 2, {})]
 
 
 def test_an_event_of_which_nobody_knows_comes_again_with_its_name(catalog: Catalog, table: Table):
@@ -248,7 +248,7 @@ def test_an_event_of_which_nobody_knows_comes_again_with_its_name(catalog: Catal
     before = asyncio.run(killed())
     after = asyncio.run(one_life(catalog, store, lambda: table.write(rows(6)), 3))
 
-    assert told(after) == [(4, 4, {}), (5, 5, {}), (6, 6, {})]
+    assert summaries(after) == [(4, 4, {}), (5, 5, {}), (6, 6, {})]
     assert [event["redelivered"] for event in after] == [True, True, False]
     assert [event["event_id"] for event in before] == [event["event_id"] for event in after[:2]]
     assert asyncio.run(one_life(catalog, store, lambda: None, 0)) == []

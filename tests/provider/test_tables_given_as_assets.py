@@ -100,7 +100,7 @@ def test_a_table_goes_to_a_file_and_to_partitions(catalog: Catalog, warehouse: s
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"format": "xml"}, "format='xml'"),
         ({"tag": "nothing"}, "nothing"),
@@ -110,9 +110,9 @@ def test_a_table_goes_to_a_file_and_to_partitions(catalog: Catalog, warehouse: s
     ],
 )
 def test_a_mistake_fails_without_a_retry(
-    catalog: Catalog, warehouse: str, tmp_path: Path, fields: dict[str, str], said: str
+    catalog: Catalog, warehouse: str, tmp_path: Path, fields: dict[str, str], message: str
 ):
-    with pytest.raises(AirflowFailException, match=said):
+    with pytest.raises(AirflowFailException, match=message):
         export(warehouse, target=f"{tmp_path}/out", **fields)
     assert not (tmp_path / "out").exists()
 
@@ -134,10 +134,10 @@ def test_lineage_names_what_is_read_and_written(catalog: Catalog, warehouse: str
     task = PaimonToFilesOperator(task_id="t", table=TABLE, warehouse=warehouse, target=f"{tmp_path}/out.parquet")
     task.execute(make_context())
 
-    told = task.get_openlineage_facets_on_complete(None)
+    datasets = task.get_openlineage_facets_on_complete(None)
 
-    assert [(item.name, item.facets["version"].datasetVersion) for item in told.inputs] == [(TABLE, "3")]
-    (written,) = told.outputs
+    assert [(item.name, item.facets["version"].datasetVersion) for item in datasets.inputs] == [(TABLE, "3")]
+    (written,) = datasets.outputs
     assert (written.namespace, written.name) == ("file", f"{tmp_path}/out.parquet")
     assert written.outputFacets["outputStatistics"].rowCount == 3
 

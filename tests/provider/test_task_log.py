@@ -17,7 +17,7 @@ from paimon_engine import Catalog
 from tests.provider.conftest import TABLE
 
 
-def said_by(operator: Any, context: dict, caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged_by(operator: Any, context: dict, caplog: pytest.LogCaptureFixture) -> list[str]:
     caplog.set_level(logging.INFO)
     caplog.clear()
     operator.execute(context)
@@ -27,15 +27,15 @@ def said_by(operator: Any, context: dict, caplog: pytest.LogCaptureFixture) -> l
 def test_a_compaction_says_what_changed_and_where_the_time_went(
     catalog: Catalog, warehouse: str, context: dict, caplog: pytest.LogCaptureFixture
 ):
-    said = said_by(PaimonCompactOperator(task_id="t", table=TABLE, warehouse=warehouse, full=True), context, caplog)
+    logged = logged_by(PaimonCompactOperator(task_id="t", table=TABLE, warehouse=warehouse, full=True), context, caplog)
 
     assert re.fullmatch(
         r"compact air\.flights: committed, snapshot 4; files 3 → 1, bytes \d\.\d KiB → \d\.\d KiB, buckets 1, rounds 1; "
         r"rows 3 as before; levels L0×3 → L5×1; \d+\.\d s: plan \d+\.\d s, merge \d+\.\d s, commit \d+\.\d s",
-        said[-1],
+        logged[-1],
     )
-    assert "compact, round 1: 1 of 1" in said
-    assert [line for line in said if line.startswith("compact ")] == said[-1:]
+    assert "compact, round 1: 1 of 1" in logged
+    assert [line for line in logged if line.startswith("compact ")] == logged[-1:]
 
 
 def test_progress_names_its_round(catalog: Catalog, warehouse: str, context: dict, caplog: pytest.LogCaptureFixture):
@@ -46,10 +46,10 @@ def test_progress_names_its_round(catalog: Catalog, warehouse: str, context: dic
         wide.write(pa.table({"id": list(range(100))}))
     operator = PaimonCompactOperator(task_id="t", table="air.wide", warehouse=warehouse, full=True, round_bytes=1)
 
-    said = said_by(operator, context, caplog)
+    logged = logged_by(operator, context, caplog)
 
-    assert [line for line in said if line.endswith(": 1 of 1")] == [f"compact, round {n}: 1 of 1" for n in (1, 2, 3)]
-    assert "rounds 3" in said[-1]
+    assert [line for line in logged if line.endswith(": 1 of 1")] == [f"compact, round {n}: 1 of 1" for n in (1, 2, 3)]
+    assert "rounds 3" in logged[-1]
 
 
 def test_other_jobs_have_such_a_line(
@@ -57,8 +57,8 @@ def test_other_jobs_have_such_a_line(
 ):
     here = {"task_id": "t", "table": TABLE, "warehouse": warehouse}
 
-    written = said_by(PaimonWriteOperator(source=source, **here), context, caplog)[-1]
-    tagged = said_by(PaimonCreateTagOperator(tag="x", **here), context, caplog)[-1]
+    written = logged_by(PaimonWriteOperator(source=source, **here), context, caplog)[-1]
+    tagged = logged_by(PaimonCreateTagOperator(tag="x", **here), context, caplog)[-1]
 
     times = r"\d+\.\d s: plan \d+\.\d s, write \d+\.\d s, commit \d+\.\d s"
     assert re.fullmatch(rf"write air\.flights: committed, snapshot 4; rows 2, .*; {times}", written)

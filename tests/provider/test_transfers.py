@@ -132,7 +132,7 @@ def test_a_retry_commits_once_and_a_clear_again(run_sql: Any, warehouse: str):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"columns": None}, "there is no table|no database"),
         ({"sql": "SELECT id, name AS nickname FROM users"}, "the query gives the columns id, nickname"),
@@ -143,9 +143,9 @@ def test_a_retry_commits_once_and_a_clear_again(run_sql: Any, warehouse: str):
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(
-    run_sql: Any, warehouse: str, fields: dict[str, Any], said: str
+    run_sql: Any, warehouse: str, fields: dict[str, Any], message: str
 ):
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(Exception, match=message):
         load(warehouse, **fields)
     assert not list(Path(warehouse).rglob("data-*"))
 

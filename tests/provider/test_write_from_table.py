@@ -57,7 +57,7 @@ def test_a_small_table_is_copied_in_the_task_itself(catalog: Catalog, warehouse:
 
 @pytest.mark.usefixtures("no_process")
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"source": "air.missing", "format": "paimon"}, "no table"),
         ({"source": TABLE, "format": "paimon", "source_tag": "2013-01-01"}, "2013-01-01"),
@@ -67,8 +67,8 @@ def test_a_small_table_is_copied_in_the_task_itself(catalog: Catalog, warehouse:
         ({"source": TABLE, "format": "paimon", "create": {"primary_keys": ["day"]}}, "day"),
     ],
 )
-def test_a_mistake_is_found_before_spark_starts(catalog: Catalog, warehouse: str, fields: dict[str, Any], said: str):
-    with pytest.raises(AirflowFailException, match=said):
+def test_a_mistake_is_found_before_spark_starts(catalog: Catalog, warehouse: str, fields: dict[str, Any], message: str):
+    with pytest.raises(AirflowFailException, match=message):
         write(warehouse, launcher="subprocess", **fields)
     assert not Path(warehouse, "shop.db").exists()
 

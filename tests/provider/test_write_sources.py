@@ -37,7 +37,7 @@ def csv(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"create": {}}, "a CSV file have no types.*columns="),
         ({"columns": {"id": "BIGINT"}}, "no column 'name'"),
@@ -49,9 +49,9 @@ def csv(tmp_path: Path) -> str:
     ],
 )
 def test_a_mistake_is_found_before_spark_starts(
-    warehouse: str, context: dict[str, Any], csv: str, fields: dict[str, Any], said: str
+    warehouse: str, context: dict[str, Any], csv: str, fields: dict[str, Any], message: str
 ):
-    with pytest.raises(AirflowFailException, match=said):
+    with pytest.raises(AirflowFailException, match=message):
         write(warehouse, context, launcher="subprocess", **{"source": csv, "format": "csv", **fields})
     assert not Path(warehouse).exists()
 

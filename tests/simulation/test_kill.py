@@ -43,8 +43,8 @@ def run_and_kill(table: Table, begin: int, delay_s: float) -> int:
         assert process.stdout.readline() == "ready\n"
         time.sleep(delay_s)
         os.kill(process.pid, signal.SIGKILL)
-        said = process.stdout.read().split("\n")
-    return begin + sum(line.startswith("wrote") for line in said)
+        lines = process.stdout.read().split("\n")
+    return begin + sum(line.startswith("wrote") for line in lines)
 
 
 @pytest.mark.slow

@@ -322,11 +322,11 @@ def test_a_quarantine_without_a_list_is_reported_and_restored() -> None:
     name = without_list(history)
     inside = {path for path in stored(history) if "/quarantine/" in path}
 
-    (told,) = list_quarantines(history.handle)
+    (described,) = list_quarantines(history.handle)
     planned = history.run(Restore(quarantine=name, dry_run=True))
     back = history.run(Restore(quarantine=name))
 
-    assert (told["state"], told["action"], told["files"]) == ("without_list", None, len(inside))
+    assert (described["state"], described["action"], described["files"]) == ("without_list", None, len(inside))
     assert (planned.status, back.status, back.files) == ("dry_run", "restored", len(inside))
     assert "orphan clean-up" in back.left[0]
     assert {path.replace(f"/quarantine/{name}", "") for path in inside} <= stored(history).keys()
@@ -388,23 +388,23 @@ def test_an_orphan_clean_up_brings_files_to_the_quarantine_that_waits_for_them()
     with pytest.raises(Killed):
         _expire(history)
     history = later(history)
-    (told,) = list_quarantines(history.handle)
+    (described,) = list_quarantines(history.handle)
 
     done = history.run(RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0))
 
-    assert told["state"] == "unfinished"
-    assert told["files_there"] < told["files"]
+    assert described["state"] == "unfinished"
+    assert described["files_there"] < described["files"]
     waited = [file for file in done.deleted if "waits for it" in file.why]
-    assert len(waited) == told["files"] - told["files_there"]
+    assert len(waited) == described["files"] - described["files_there"]
     assert list_quarantines(history.handle)[0]["state"] == "complete"
-    assert history.run(Restore(quarantine=told["quarantine"])).missing == ()
+    assert history.run(Restore(quarantine=described["quarantine"])).missing == ()
 
 
 def test_a_file_that_a_quarantine_has_too_is_deleted_once_that_is_emptied() -> None:
     history = begin()
     _orphans(history)
-    (told,) = list_quarantines(history.handle)
-    aside = f"{ROOT}/quarantine/{told['quarantine']}/"
+    (described,) = list_quarantines(history.handle)
+    aside = f"{ROOT}/quarantine/{described['quarantine']}/"
     copied = next(info.path for info in history.storage.walk(aside.rstrip("/")) if not info.path.endswith("moved.json"))
     old = f"{ROOT}/{copied.removeprefix(aside)}"
     history.storage.overwrite(old, history.storage.read(copied))
@@ -413,7 +413,7 @@ def test_a_file_that_a_quarantine_has_too_is_deleted_once_that_is_emptied() -> N
 
     while_held = history.run(spec)
     assert (while_held.status, history.storage.exists(old), history.storage.exists(copied)) == ("noop", True, True)
-    history.run(EmptyQuarantine(told["quarantine"]))
+    history.run(EmptyQuarantine(described["quarantine"]))
     done = history.run(spec)
 
     assert [file.path for file in done.deleted] == [old]
@@ -443,12 +443,12 @@ def test_empty_directories_of_a_run_that_died_are_reported_and_deleted(tmp_path:
     os.makedirs(f"{root}/quarantine/second")
     Path(f"{root}/quarantine/second/.moved.json.6d9f.tmp").write_bytes(b"{")
 
-    told = list_quarantines(history.handle)
+    described = list_quarantines(history.handle)
     back = history.run(Restore(quarantine="first"))
     history.now_ms = LATE_MS
     gone = history.run(EmptyQuarantine(older_than=LATE_MS))
 
-    assert sorted((item["quarantine"], item["state"], item["files"]) for item in told) == [
+    assert sorted((item["quarantine"], item["state"], item["files"]) for item in described) == [
         ("first", "without_list", 0),
         ("second", "without_list", 0),
     ]

@@ -68,7 +68,7 @@ PROGRAM = """
 
 
 @pytest.fixture(scope="module")
-def told(java: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def outcomes(java: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What the program says of its cluster; workers run a Python that has packages, and ours is none of them."""
     work = tmp_path_factory.mktemp("cluster")
     python = work / "python"
@@ -96,19 +96,19 @@ def told(java: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, obje
     return found
 
 
-def test_executors_of_a_cluster_get_the_engine_that_was_shipped(told):
-    kind, _, message = told["engine"]
+def test_executors_of_a_cluster_get_the_engine_that_was_shipped(outcomes):
+    kind, _, message = outcomes["engine"]
     assert kind == "SparkError"
     assert "Spark gave the job up because its workers lack the engine" in message
     assert "ship_engine(session)" in message
 
-    (place,) = told["shipped"]
+    (place,) = outcomes["shipped"]
     assert ".zip/paimon_engine" in place
-    assert told["parallelism"] >= 1
+    assert outcomes["parallelism"] >= 1
 
 
-def test_a_cluster_that_fails_is_an_error_of_ours(told):
-    kind, _, message = told["gone"]
+def test_a_cluster_that_fails_is_an_error_of_ours(outcomes):
+    kind, _, message = outcomes["gone"]
 
     assert kind == "SparkError"
     assert "Spark gave the job up" in message

@@ -61,14 +61,14 @@ class HoldingExecutor(SparkExecutor):
         return super().shuffle(source, run=Held(run, self._folder), **more)
 
 
-def _clean_up_once_held(path: str, folder: Path, told: list[str]) -> None:
+def _clean_up_once_held(path: str, folder: Path, statuses: list[str]) -> None:
     deadline = time.monotonic() + WAIT_S
     try:
         while not (folder / "held").exists():
             assert time.monotonic() < deadline, "no task was paused"
             time.sleep(0.05)
         table = open_table(path)
-        told.append(table.remove_orphan_files(next_ms(), confirm_latest_snapshot=2).status)
+        statuses.append(table.remove_orphan_files(next_ms(), confirm_latest_snapshot=2).status)
     finally:
         (folder / "go").touch()
 
@@ -109,8 +109,8 @@ def test_what_was_paused_during_a_clean_up_is_refused_or_readable(
     act, rows_after = ACTIONS[name]
     folder = tmp_path / "flags"
     folder.mkdir()
-    told: list[str] = []
-    beside = threading.Thread(target=_clean_up_once_held, args=(table.path, folder, told))
+    statuses: list[str] = []
+    beside = threading.Thread(target=_clean_up_once_held, args=(table.path, folder, statuses))
     beside.start()
     is_done = True
     try:
@@ -120,7 +120,7 @@ def test_what_was_paused_during_a_clean_up_is_refused_or_readable(
         assert "run it again" in str(error), error
     beside.join()
 
-    assert told == ["deleted"], "the files of the tasks were no orphans"
+    assert statuses == ["deleted"], "the files of the tasks were no orphans"
     assert _rows(table) == (rows_after if is_done else OLD)
     assert check_table(load_table(table.path, EnvConfig(table.path))) == []
 

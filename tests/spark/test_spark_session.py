@@ -153,9 +153,11 @@ def test_a_session_starts_from_the_archive_that_a_warm_up_made(java, tmp_path):
     assert archive.parent == folder
     assert list(folder.iterdir()) == [archive]
     # The JVM says so only where it really uses it.
-    told = {"JDK_JAVA_OPTIONS": "-Xlog:class+load:file=classes-%p.log"}
+    options_of_java = {"JDK_JAVA_OPTIONS": "-Xlog:class+load:file=classes-%p.log"}
     count = "from paimon_engine.spark.session import local_session\nwith local_session() as spark: print(spark.range(3).count())"
-    assert _python(count, PAIMON_ENGINE_CACHE=str(folder), cwd=tmp_path, **told).stdout.splitlines()[-1] == "3"
+    assert (
+        _python(count, PAIMON_ENGINE_CACHE=str(folder), cwd=tmp_path, **options_of_java).stdout.splitlines()[-1] == "3"
+    )
     if " " in pyspark.__file__:
         pytest.skip("Java archives no classes of jars in a folder whose path holds a space")
     loaded = [line for log in tmp_path.glob("classes-*.log") for line in log.read_text().splitlines()]

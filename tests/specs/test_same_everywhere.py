@@ -220,7 +220,7 @@ def plain(value: Any) -> Any:
     return VOLATILE.sub("…", value) if isinstance(value, str) else value
 
 
-def told(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """The message of an error, without the task and the class of the error that Airflow's exception names first."""
     text = re.sub(r"^t: ", "", str(error).partition("\n")[0])
     return VOLATILE.sub("…", text.removeprefix(f"{type(error.__cause__).__name__}: "))
@@ -247,7 +247,7 @@ def ask(made: Path, paimon: Run) -> Callable[..., dict[str, Any]]:
                 details = go(case.action, open_table(str(made / "lake" / "db.db" / case.table)), filled)
                 found[way] = plain(json.loads(json.dumps(details, default=str)))
             except (PaimonError, AirflowFailException) as error:
-                found[way] = told(error)
+                found[way] = described(error)
         return found
 
     return ask

@@ -45,7 +45,7 @@ def write(table: Table, *rows: tuple[Any, ...]) -> None:
     table.write(pa.table(arrays, schema=SCHEMA), row_kinds=pa.array(kinds))
 
 
-def told(warehouse: Path, after: int, up_to: int) -> list[tuple[Any, ...]]:
+def changes_between(warehouse: Path, after: int, up_to: int) -> list[tuple[Any, ...]]:
     """What the changelogs of some snapshots say, in their order."""
     log = Catalog(str(warehouse)).table("db.t$audit_log")
     found = [log.to_arrow(incremental=(snapshot, snapshot + 1), options=CHANGES) for snapshot in range(after, up_to)]
@@ -93,7 +93,7 @@ def test_changes_replayed_give_the_table(tmp_path: Path, engine: str, producer: 
         result = table.compact(full=producer == "full-compaction" or chance.random() < 0.3)
         if result.snapshot_id is None:
             continue
-        replay(state, told(tmp_path, seen, result.snapshot_id))
+        replay(state, changes_between(tmp_path, seen, result.snapshot_id))
         seen = result.snapshot_id
         assert sorted(state.values()) == sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
 
@@ -103,7 +103,7 @@ def test_input_is_logged_as_it_was_written(tmp_path: Path):
 
     write(table, ("+I", 2, 1, "x", 0), ("-U", 1, 1, "x", 0), ("+U", 1, 2, "y", 0), ("-D", 2, 1, "x", 0))
 
-    assert told(tmp_path, 0, 1) == [
+    assert changes_between(tmp_path, 0, 1) == [
         ("-U", 1, 1, "x", 0), ("+U", 1, 2, "y", 0), ("+I", 2, 1, "x", 0), ("-D", 2, 1, "x", 0),
     ]  # fmt: skip
     assert table.to_arrow().num_rows == 1
@@ -132,7 +132,7 @@ def test_updates_that_change_nothing_are_left_out_by_option(tmp_path: Path, igno
 
     result = table.compact()
 
-    assert len(told(tmp_path, result.snapshot_id - 1, result.snapshot_id)) == count
+    assert len(changes_between(tmp_path, result.snapshot_id - 1, result.snapshot_id)) == count
 
 
 def test_a_file_moved_to_the_highest_level_is_logged_but_not_rewritten(tmp_path: Path):
@@ -143,7 +143,7 @@ def test_a_file_moved_to_the_highest_level_is_logged_but_not_rewritten(tmp_path:
     result = table.compact(full=True)
 
     assert table.files()["file_path"].to_pylist() == before
-    assert [row[:2] for row in told(tmp_path, 1, result.snapshot_id)] == [("+I", 1), ("+I", 2)]
+    assert [row[:2] for row in changes_between(tmp_path, 1, result.snapshot_id)] == [("+I", 1), ("+I", 2)]
 
 
 def test_changelog_files_have_their_own_name_and_format(tmp_path: Path):
@@ -155,7 +155,7 @@ def test_changelog_files_have_their_own_name_and_format(tmp_path: Path):
     (entry,) = changelog_entries(table._handle, latest_snapshot(table._handle))
     assert entry.file.name.startswith("cdc-")
     assert entry.file.name.endswith(".avro")
-    assert told(tmp_path, 0, 1) == [("+I", 1, 1, "x", 0)]
+    assert changes_between(tmp_path, 0, 1) == [("+I", 1, 1, "x", 0)]
 
 
 def test_messages_carry_their_changelog(tmp_path: Path):

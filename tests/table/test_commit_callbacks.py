@@ -186,17 +186,17 @@ def test_a_commit_that_is_refused_is_not_heard_of(table: Table, heard):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         ("com.acme.Unknown", "'com.acme.Unknown' is not installed: .* 'paimon_engine.commit_callbacks'"),
         ("com.acme.Deaf", "not a CommitCallback: it lacks committed"),
         ("os.system", "'os.system' is not installed"),
     ],
 )
-def test_what_is_not_installed_is_refused_before_rows_are_written(table: Table, heard, names: str, said: str):
+def test_what_is_not_installed_is_refused_before_rows_are_written(table: Table, heard, names: str, message: str):
     lame = open_table(table.path, options={"commit.callbacks": names})
     before = sorted(Path(table.path).rglob("*"))
-    with pytest.raises(UnsupportedError, match=said):
+    with pytest.raises(UnsupportedError, match=message):
         lame.write(rows(1))
     assert sorted(Path(table.path).rglob("*")) == before
     assert open_table(table.path, options={"commit.callbacks": ""}).write(rows(1)).status == "committed"

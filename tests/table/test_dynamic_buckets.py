@@ -166,9 +166,9 @@ def test_rows_that_are_placed_anew_keep_their_changelog():
     rows = [(1, 12, 0), (1, 10, 0), (1, 12, 5)]
     put(table, *rows, during=lambda: put(table, (1, 10, 1), (1, 12, 1)))
 
-    told = table.to_arrow(incremental=(1, 2), options={"incremental-between-scan-mode": "changelog"})
+    changes = table.to_arrow(incremental=(1, 2), options={"incremental-between-scan-mode": "changelog"})
     assert [bucket_of(table, 1, k) for k in (10, 12)] == [0, 1]
-    assert sorted(tuple(row.values()) for row in told.to_pylist()) == sorted(rows)
+    assert sorted(tuple(row.values()) for row in changes.to_pylist()) == sorted(rows)
     assert_each_key_in_one_bucket(table)
 
 

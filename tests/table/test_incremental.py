@@ -173,7 +173,7 @@ def test_an_older_state_must_come_first(table: Table):
 
 
 @pytest.mark.parametrize(
-    ("bounds", "error", "said"),
+    ("bounds", "error", "message"),
     [
         ((2, 1), InvalidArgumentError, "end before they begin"),
         ((1, 3), NotFoundError, "it has snapshots 1 to 2"),
@@ -182,11 +182,11 @@ def test_an_older_state_must_come_first(table: Table):
         ((1, "one"), InvalidArgumentError, "two snapshot ids or two tag names"),
     ],
 )
-def test_bounds_that_the_table_does_not_have(table: Table, bounds: Any, error: type[Exception], said: str):
+def test_bounds_that_the_table_does_not_have(table: Table, bounds: Any, error: type[Exception], message: str):
     put(table, (1, "a")).create_tag("one")
     put(table, (2, "a"))
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         table.to_arrow(incremental=bounds)
 
 

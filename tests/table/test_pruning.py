@@ -120,11 +120,11 @@ def tree(chance: random.Random, depth: int = 0) -> Predicate:
     return chance.choice([a & b, a & b, a | b, ~a])
 
 
-def assert_pruning_changes_nothing(handle: TableHandle, snapshot: Any, where: Predicate, said: str) -> None:
+def assert_pruning_changes_nothing(handle: TableHandle, snapshot: Any, where: Predicate, message: str) -> None:
     every = pa.Table.from_batches(read_snapshot_rows(handle, snapshot), read_schema(handle, None))
     expected = every.filter(to_arrow_expression(where, every.schema))
     found = pa.Table.from_batches(read_snapshot_rows(handle, snapshot, where=where), every.schema)
-    assert_same_rows(found, expected, f"{said}: {where}")
+    assert_same_rows(found, expected, f"{message}: {where}")
 
 
 TABLES: dict[str, dict[str, Any]] = {

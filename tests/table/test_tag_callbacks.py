@@ -49,7 +49,7 @@ def history_of(tmp_path: Path, options: dict[str, str]) -> History:
     return History(options, storage=LocalStorage(), root=str(tmp_path / "lake" / "t"))
 
 
-def told(history: History, options: dict[str, str]) -> None:
+def send_due_notices(history: History, options: dict[str, str]) -> None:
     """Other options for the next runs, as `table_options` of a job."""
     schema = replace(history.handle.schema, options={**history.handle.schema.options, **options})
     history.handle = replace(history.handle, schema=schema)
@@ -167,7 +167,7 @@ def test_due_tags_are_notified_when_made_moved_and_deleted(heard: Heard, tmp_pat
 
     due_at(1)
     due_at(2)
-    told(history, {"tag.automatic-creation": "batch", "tag.batch.customized-name": "batch"})
+    send_due_notices(history, {"tag.automatic-creation": "batch", "tag.batch.customized-name": "batch"})
     due_at(3)
     due_at(4)
 
@@ -184,7 +184,7 @@ def test_another_name_notifies_nobody_and_needs_no_class_as_in_java(heard: Heard
     history = history_of(tmp_path, {**heard.options(), **FILES}).write("a")
     history.tag("t")
     heard.forget()
-    told(history, {"tag.callbacks": "com.acme.Note, com.acme.NotInstalled"})
+    send_due_notices(history, {"tag.callbacks": "com.acme.Note, com.acme.NotInstalled"})
 
     history.rename_tag("t", "u")
 
@@ -212,7 +212,7 @@ def test_a_dry_run_notifies_nobody_and_needs_no_class(heard: Heard, tmp_path: Pa
     history.now_ms += DAY_MS
     history.write("b")
     heard.forget()
-    told(history, {"tag.callbacks": "com.acme.NotInstalled"})
+    send_due_notices(history, {"tag.callbacks": "com.acme.NotInstalled"})
     before = stored(history)
 
     history.tag("u", dry_run=True)
@@ -249,7 +249,7 @@ def test_a_notification_that_a_run_did_not_send_is_sent_by_the_next_one(heard: H
     assert pending(history) == history.tags() == ["1969-12-31"]
     assert not history.storage.exists(history.handle.paths.tag_success("1969-12-31"))
     heard.forget()
-    told(history, heard.options())
+    send_due_notices(history, heard.options())
 
     assert history.run(CreateDueTags()).created == {"1970-01-01": 2}
     assert history.run(CreateDueTags()).created == {}
@@ -262,11 +262,11 @@ def test_a_notification_that_a_run_did_not_send_is_sent_by_the_next_one(heard: H
 def test_a_deletion_that_died_before_its_notification_is_notified_by_the_next_run(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a")
     history.tag("t")
-    told(history, heard.options("die-deleted"))
+    send_due_notices(history, heard.options("die-deleted"))
     with pytest.raises(KeyboardInterrupt):
         history.delete_tag("t")
     assert (history.tags(), pending(history)) == ([], ["t"])
-    told(history, heard.options())
+    send_due_notices(history, heard.options())
     heard.forget()
 
     assert history.delete_tag("t").status == "already_done"
@@ -365,7 +365,7 @@ def test_a_callback_that_fails_stops_neither_the_work_nor_the_others(heard: Hear
     assert history.tags() == ["t"]
     assert history.storage.exists(history.handle.paths.tag_success("t"))
     assert [line["class"] for line in heard.lines] == ["Note", "Other", "Other"]
-    told(history, heard.options())
+    send_due_notices(history, heard.options())
     heard.forget()
     history.tag("u")
     assert heard.words == [("created", "u", 1), ("created", "t", 1)]
@@ -387,7 +387,7 @@ def test_deletions_continue_though_notifications_fail(heard: Heard, tmp_path: Pa
 def test_the_error_that_ended_the_work_comes_first(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, heard.options()).write("a")
     history.tag("t")
-    told(history, heard.options("fail"))
+    send_due_notices(history, heard.options("fail"))
 
     with pytest.raises(ConflictError):
         history.tag("t", if_exists="error")
@@ -419,7 +419,7 @@ def test_a_class_without_an_entry_point_is_refused_before_anything_is_done(act: 
     history.write("b").write("c", branch="dev").tag("t", 2, time_retained=1)
     history.now_ms += DAY_MS
     history.write("d")
-    told(history, {"tag.callbacks": "com.acme.NotInstalled"})
+    send_due_notices(history, {"tag.callbacks": "com.acme.NotInstalled"})
     before = stored(history)
 
     with pytest.raises(UnsupportedError, match=r"com\.acme\.NotInstalled.*install a package.*or set the option to ''"):
