@@ -116,10 +116,10 @@ class Job(Spec):
         Raises: InvalidArgumentError if an option is not known to contain no secret: the text is kept in files, which
         are for more eyes.
         """
-        for place in (self, self.source):
-            if place is not None:
-                check_shown("store", place.storage.options, shows_storage_option)
-                check_shown("catalog", place.catalog.options, shows_catalog_option)
+        for location in (self, self.source):
+            if location is not None:
+                check_shown("store", location.storage.options, shows_storage_option)
+                check_shown("catalog", location.catalog.options, shows_catalog_option)
         check_shown("table", self.table_options, shows_table_option)
         value = asdict(self)
         value["action"] = {"name": name_of(self.action), **value["action"]}
@@ -203,20 +203,20 @@ def _source_ref(value: Any) -> SourceRef | None:
 
 def job_schema() -> dict[str, Any]:
     """The JSON schema of jobs, with every action that there is and each of its fields."""
-    places = {"storage": schema_of(StorageRef), "catalog": schema_of(CatalogRef)}
+    locations = {"storage": schema_of(StorageRef), "catalog": schema_of(CatalogRef)}
     texts = {"type": ["object", "null"], "additionalProperties": {"type": "string"}}
     actions = [schema_of(info.spec, name=name) for name, info in ACTIONS.items()]
     properties = {
         "version": {"const": JOB_VERSION},
         "table": schema_of(TableRef),
-        **places,
+        **locations,
         "action": {"oneOf": actions},
         "commit_user": {"type": "string", "minLength": 1},
         "create": {"anyOf": [{"type": "null"}, schema_of(NewTable)]},
         "table_options": texts,
         "table_secrets": texts,
         "earlier_user": {"type": ["string", "null"]},
-        "source": {"anyOf": [{"type": "null"}, _object({"warehouse": {"type": ["string", "null"]}, **places})]},
+        "source": {"anyOf": [{"type": "null"}, _object({"warehouse": {"type": ["string", "null"]}, **locations})]},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -430,12 +430,12 @@ def _source_of(job: Job, write: Write) -> SourceTable:
 
 def _open_other(job: Job, name: str) -> TableHandle:
     """Another table, by its name in the warehouse that the job reads from, or by its path."""
-    place = job.source or SourceRef(job.table.warehouse, job.storage, job.catalog)
+    location = job.source or SourceRef(job.table.warehouse, job.storage, job.catalog)
     if "/" in name:
-        return open_table(TableRef(path=name), place.storage, CatalogRef(), {})
-    if place.warehouse is None:
+        return open_table(TableRef(path=name), location.storage, CatalogRef(), {})
+    if location.warehouse is None:
         raise InvalidArgumentError(
             f"source {name!r}: the job names its own table by a path, so that there is no warehouse to look for this "
             "one; give the path of its directory"
         )
-    return open_table(TableRef(place.warehouse, name), place.storage, place.catalog, {})
+    return open_table(TableRef(location.warehouse, name), location.storage, location.catalog, {})

@@ -104,11 +104,11 @@ def test_partitions_are_named_by_column_and_value() -> None:
 def test_keys_are_written_as_java_does(oracle: Any) -> None:
     table = _open("lsm_levels")
     answer = oracle.call("read", table=str(case("lsm_levels").table), system="files")
-    place = [column["name"] for column in answer["columns"]].index("min_key")
+    position = [column["name"] for column in answer["columns"]].index("min_key")
 
     ours = inspect.file_key_ranges(table, latest_snapshot(table))
 
-    assert sorted(ours["min_key"].to_pylist()) == sorted(row[place] for row in answer["rows"])
+    assert sorted(ours["min_key"].to_pylist()) == sorted(row[position] for row in answer["rows"])
 
 
 def test_index_files_name_their_data_files() -> None:

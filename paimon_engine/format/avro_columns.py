@@ -252,7 +252,7 @@ def columns_of(schema: bytes, blocks: Sequence[tuple[int, bytes]]) -> Columns:
     left, at, limits = counts[order], data.starts[order], data.ends[order]
     firsts = (np.cumsum(counts) - counts)[order]
     found: list[Arrays] = []
-    places: list[Ints] = []
+    positions: list[Ints] = []
     for number in range(int(counts.max(initial=0))):
         active = int(np.searchsorted(-left, -number, side="left"))
         at, limits = at[:active], limits[:active]
@@ -260,22 +260,22 @@ def columns_of(schema: bytes, blocks: Sequence[tuple[int, bytes]]) -> Columns:
         if (at > limits).any():
             raise NotPlain("a record that continues after its block")
         found.append(arrays)
-        places.append(firsts[:active] + number)
+        positions.append(firsts[:active] + number)
         ended = left[:active] == number + 1
         if (at[ended] != limits[ended]).any():
             raise NotPlain("bytes behind the last record of a block")
     total = int(counts.sum())
-    return Columns(data.bytes, total, _in_order(node.names, found, places, total))
+    return Columns(data.bytes, total, _in_order(node.names, found, positions, total))
 
 
-def _in_order(names: Sequence[str], found: list[Arrays], places: list[Ints], total: int) -> dict[str, NDArray[Any]]:
+def _in_order(names: Sequence[str], found: list[Arrays], positions: list[Ints], total: int) -> dict[str, NDArray[Any]]:
     """The arrays of all steps, each record at its place."""
     if not found:
         return {name: np.zeros(0, np.int64) for name in names}
-    place = np.concatenate(places)
+    position = np.concatenate(positions)
     arrays = {}
     for index, name in enumerate(names):
         values = np.concatenate([step[index] for step in found])
         arrays[name] = np.empty(total, values.dtype)
-        arrays[name][place] = values
+        arrays[name][position] = values
     return arrays

@@ -24,15 +24,15 @@ def cut(data: bytes, begins: Ints, ends: Ints) -> list[bytes]:
         return [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
     if len(different) == 1:
         return _cut_alike(data, begins, different[0])
-    parts, places = [], []
+    parts, indices = [], []
     for length in different:
         [who] = (lengths == length).nonzero()
         parts += _cut_alike(data, begins[who], length)
-        places.append(who)
-    if not places:
+        indices.append(who)
+    if not indices:
         return []
     order = np.empty(len(lengths), np.int64)
-    order[np.concatenate(places)] = np.arange(len(lengths))
+    order[np.concatenate(indices)] = np.arange(len(lengths))
     return list(map(parts.__getitem__, order.tolist()))
 
 

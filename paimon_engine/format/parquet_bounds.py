@@ -17,11 +17,11 @@ ColumnChoice = Callable[[pq.FileMetaData], pa.Schema]
 
 def keeps_within(metadata: pq.FileMetaData, bounds: IntegerRanges) -> bool:
     """Whether the footer shows that each of the columns exists, has no null, and only values within its bounds."""
-    places = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
-    if not bounds.keys() <= places.keys():
+    indices = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
+    if not bounds.keys() <= indices.keys():
         return False
     return all(
-        _group_keeps_within(metadata.row_group(number).column(places[name]), low, high)
+        _group_keeps_within(metadata.row_group(number).column(indices[name]), low, high)
         for number in range(metadata.num_row_groups)
         for name, (low, high) in bounds.items()
     )

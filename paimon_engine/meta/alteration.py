@@ -250,16 +250,16 @@ def _add(draft: _Draft, change: AddColumn) -> RowType:
         if name in row.names:
             raise InvalidArgumentError(f"there is a column {_spelled(path)!r} already; choose another name")
         fields = list(row.fields)
-        place = _place(row, name, first=change.first, after=change.after, before=change.before)
-        if place is None and len(path) == 1 and schema.options.get("add-column-before-partition") == "true":
-            place = next((i for i, item in enumerate(fields) if item.name in schema.partition_keys), None)
-        fields.insert(len(fields) if place is None else place, field)
+        insert_at = _insertion_index(row, name, first=change.first, after=change.after, before=change.before)
+        if insert_at is None and len(path) == 1 and schema.options.get("add-column-before-partition") == "true":
+            insert_at = next((i for i, item in enumerate(fields) if item.name in schema.partition_keys), None)
+        fields.insert(len(fields) if insert_at is None else insert_at, field)
         return replace(row, fields=tuple(fields))
 
     return _in_row(schema.row_type, path, insert)
 
 
-def _place(
+def _insertion_index(
     row: RowType,
     name: str,
     *,
@@ -375,11 +375,13 @@ def _move(columns: RowType, change: MoveColumn) -> RowType:
     if change.name in (change.after, change.before):
         raise InvalidArgumentError(f"column {change.name!r} cannot be moved next to itself")
     others = replace(columns, fields=columns.fields[:position] + columns.fields[position + 1 :])
-    place = _place(others, change.name, first=change.first, last=change.last, after=change.after, before=change.before)
-    if place is None:
+    insert_at = _insertion_index(
+        others, change.name, first=change.first, last=change.last, after=change.after, before=change.before
+    )
+    if insert_at is None:
         raise InvalidArgumentError(f"column {change.name!r}: say where to: first, last, after or before another column")
     fields = list(others.fields)
-    fields.insert(place, columns.fields[position])
+    fields.insert(insert_at, columns.fields[position])
     return replace(columns, fields=tuple(fields))
 
 

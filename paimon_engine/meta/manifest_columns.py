@@ -238,8 +238,8 @@ class ManifestColumns:
             found = self._values(name, which[who], make)
             values = [missing] * len(which)
             there = repeat(found.value) if isinstance(found, Same) else found
-            for place, value in zip(who.tolist(), there, strict=False):
-                values[place] = value
+            for index, value in zip(who.tolist(), there, strict=False):
+                values[index] = value
             return values
         data, (begins, ends) = self._columns.data, self._ends(name, which)
         if all_alike(data, begins, ends):

@@ -97,7 +97,7 @@ _ORDER = (
     *("totalRecordCount", "deltaRecordCount", "changelogRecordCount", "watermark", "statistics", "properties"),
     *("nextRowId", "operation"),
 )
-_PLACES = {key: place for place, key in enumerate(_ORDER)}
+_POSITIONS = {key: index for index, key in enumerate(_ORDER)}
 
 
 def parse_snapshot(data: str | bytes, path: str) -> Snapshot:
@@ -146,4 +146,4 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
             continue
         value[theirs] = str(item) if theirs == "commitKind" else item
     value |= snapshot.extras
-    return pretty_json({key: value[key] for key in sorted(value, key=lambda key: _PLACES.get(key, len(_PLACES)))})
+    return pretty_json({key: value[key] for key in sorted(value, key=lambda key: _POSITIONS.get(key, len(_POSITIONS)))})

@@ -86,7 +86,7 @@ def _inside(field: pa.Field, rest: str, column: str) -> tuple[ValuePath, pa.Fiel
     if not rest:
         return (), field
     if rest[0] == "." and pa.types.is_struct(field.type):
-        return _descend([field.type.field(place) for place in range(field.type.num_fields)], rest[1:], column)
+        return _descend([field.type.field(index) for index in range(field.type.num_fields)], rest[1:], column)
     if rest[0] == "[" and pa.types.is_map(field.type):
         key, left = _key_of(rest, column)
         deeper = _inside(field.type.item_field, left, column)
@@ -97,7 +97,7 @@ def _inside(field: pa.Field, rest: str, column: str) -> tuple[ValuePath, pa.Fiel
 def _key_of(text: str, column: str) -> tuple[Any, str]:
     """The key that a text such as `['a'].x` begins with, and what follows it."""
     # A key that is text may have brackets; up to one of these it is not a literal.
-    for end in (place for place, character in enumerate(text) if character == "]"):
+    for end in (index for index, character in enumerate(text) if character == "]"):
         with contextlib.suppress(InvalidArgumentError):
             from paimon_engine.predicate.parse import parse_literal
 

@@ -196,6 +196,6 @@ def _prefix_range(field: pc.Expression, prefix: str) -> pc.Expression:
     if not prefix:
         return field.is_valid()
     # Smaller than the prefix with its last character that has a plain successor raised to that.
-    last = next((place for place in reversed(range(len(prefix))) if ord(prefix[place]) < _LAST_BEFORE_SURROGATES), None)
+    last = next((index for index in reversed(range(len(prefix))) if ord(prefix[index]) < _LAST_BEFORE_SURROGATES), None)
     above = None if last is None else prefix[:last] + chr(ord(prefix[last]) + 1)
     return field >= prefix if above is None else (field >= prefix) & (field < above)

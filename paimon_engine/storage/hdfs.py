@@ -237,8 +237,8 @@ class HdfsStorage:
             return self._library.Client(url, self._settings, **self._more)
         except RuntimeError as error:
             raise InvalidArgumentError(
-                f"{url or f'{self._scheme}:///'}: {_message_of(error)}; name host and port, or give the configuration of "
-                f"the cluster by HADOOP_CONF_DIR or the storage option '{_CONF_DIR}'"
+                f"{url or f'{self._scheme}:///'}: {_message_of(error)}; name host and port, or give the configuration "
+                f"of the cluster by HADOOP_CONF_DIR or the storage option '{_CONF_DIR}'"
             ) from shown_cause(error)
 
     def _authority(self, path: str) -> str:

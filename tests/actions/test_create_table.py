@@ -34,7 +34,7 @@ STATEMENT = (
 
 
 @pytest.fixture(params=["directory", "jdbc"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The table of a job: in a directory, and in a catalog that keeps names in a database."""
     lake = str(tmp_path / "lake")
     table = {"table": TableRef(warehouse=lake, name="shop.orders")}
@@ -45,21 +45,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {**table, "catalog": CatalogRef(options)}
 
 
-def make(place: dict[str, Any], **fields: Any) -> JobResult:
-    return run(Job(action=CreateTable(**fields), commit_user="me", **place))
+def make(location: dict[str, Any], **fields: Any) -> JobResult:
+    return run(Job(action=CreateTable(**fields), commit_user="me", **location))
 
 
-def test_a_table_is_made_once(place: dict[str, Any], tmp_path: Path):
-    first, again = make(place, **WHOLE), make(place, **WHOLE)
+def test_a_table_is_made_once(location: dict[str, Any], tmp_path: Path):
+    first, again = make(location, **WHOLE), make(location, **WHOLE)
 
     assert (first.status, again.status) == ("created", "exists")
     assert list(first.details["columns"]) == ["id", "day", "tags"]
 
 
-def test_a_statement_makes_the_same_table(place: dict[str, Any]):
-    assert make(place, sql=STATEMENT).status == "created"
-    assert make(place, **WHOLE).status == "exists"
-    assert make(place, sql=STATEMENT, options={"bucket": "2"}).status == "exists"
+def test_a_statement_makes_the_same_table(location: dict[str, Any]):
+    assert make(location, sql=STATEMENT).status == "created"
+    assert make(location, **WHOLE).status == "exists"
+    assert make(location, sql=STATEMENT, options={"bucket": "2"}).status == "exists"
 
 
 @pytest.mark.parametrize(
@@ -77,29 +77,31 @@ def test_a_statement_makes_the_same_table(place: dict[str, Any]):
         ({"comment": "other"}, "the comment is 'orders', not 'other'"),
     ],
 )
-def test_another_definition_is_refused_with_the_difference(place: dict[str, Any], change: dict[str, Any], message: str):
-    make(place, **WHOLE)
+def test_another_definition_is_refused_with_the_difference(
+    location: dict[str, Any], change: dict[str, Any], message: str
+):
+    make(location, **WHOLE)
 
     with pytest.raises(InvalidArgumentError, match=message):
-        make(place, **{**WHOLE, **change})
-    assert make(place, **{**WHOLE, **change}, if_exists="ignore").status == "exists"
+        make(location, **{**WHOLE, **change})
+    assert make(location, **{**WHOLE, **change}, if_exists="ignore").status == "exists"
     with pytest.raises(ConflictError, match="the table exists"):
-        make(place, **WHOLE, if_exists="error")
+        make(location, **WHOLE, if_exists="error")
 
 
 def test_what_was_altered_since_is_a_difference_but_for_options(tmp_path: Path):
-    place = {"table": TableRef(warehouse=str(tmp_path), name="shop.orders")}
-    make(place, **WHOLE)
+    location = {"table": TableRef(warehouse=str(tmp_path), name="shop.orders")}
+    make(location, **WHOLE)
     table = Catalog(str(tmp_path)).table("shop.orders")
     table.alter([SetOption("snapshot.num-retained.max", "50")])
 
-    assert make(place, **WHOLE).status == "exists"
+    assert make(location, **WHOLE).status == "exists"
 
     table.alter([AddColumn("more", "INT")])
     table.alter([MoveColumn("more", first=True)])
     with pytest.raises(InvalidArgumentError, match="column more is not in the definition"):
-        make(place, **WHOLE)
-    assert make(place, **{**WHOLE, "columns": {"more": "INT", **COLUMNS}}).status == "exists"
+        make(location, **WHOLE)
+    assert make(location, **{**WHOLE, "columns": {"more": "INT", **COLUMNS}}).status == "exists"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,9 @@ def test_what_was_altered_since_is_a_difference_but_for_options(tmp_path: Path):
         ({"columns": COLUMNS, "options": {"merge-engine": "none"}}, "merge-engine"),
     ],
 )
-def test_a_wrong_definition_makes_nothing(place: dict[str, Any], tmp_path: Path, fields: dict[str, Any], message: str):
+def test_a_wrong_definition_makes_nothing(
+    location: dict[str, Any], tmp_path: Path, fields: dict[str, Any], message: str
+):
     with pytest.raises((InvalidArgumentError, UnsupportedError), match=message):
-        make(place, **fields)
+        make(location, **fields)
     assert not list((tmp_path / "lake").rglob("schema-*"))

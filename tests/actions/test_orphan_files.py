@@ -122,9 +122,9 @@ def named(history: History) -> set[str]:
     """Names that any snapshot or tag of any branch uses, by reading all of them; entries added and removed alike."""
     names: set[str] = set()
     for info in history.storage.walk(ROOT):
-        place = info.path.rsplit("/", 2)[1]
+        location = info.path.rsplit("/", 2)[1]
         name = info.path.rpartition("/")[2]
-        if place not in ("snapshot", "tag", "changelog") or name in ("LATEST", "EARLIEST") or name.startswith("."):
+        if location not in ("snapshot", "tag", "changelog") or name in ("LATEST", "EARLIEST") or name.startswith("."):
             continue
         snapshot = parse_snapshot(history.storage.read(info.path), info.path)
         for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):

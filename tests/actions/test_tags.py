@@ -432,9 +432,9 @@ def _after_overwrite(history: History, path: str, act: Callable[[], Any], monkey
     """Others act right after the first time that the file is written over."""
     overwrite = history.storage.overwrite
 
-    def then_act(place: str, data: bytes) -> None:
-        overwrite(place, data)
-        if place == path:
+    def then_act(location: str, data: bytes) -> None:
+        overwrite(location, data)
+        if location == path:
             monkeypatch.undo()
             act()
 

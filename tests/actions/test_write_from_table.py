@@ -200,9 +200,9 @@ def test_a_table_of_another_warehouse(tmp_path: Path, lake: str, raw: Table):
 
 
 def test_secrets_of_the_other_warehouse_are_named_and_never_stored(lake: str):
-    place = SourceRef("s3://b/lake", StorageRef({}, {"s3.secret-key": "OTHER_SECRET"}))
+    location = SourceRef("s3://b/lake", StorageRef({}, {"s3.secret-key": "OTHER_SECRET"}))
 
-    assert "OTHER_SECRET" in replace(job(lake), source=place).secret_variables()
+    assert "OTHER_SECRET" in replace(job(lake), source=location).secret_variables()
     with pytest.raises(InvalidArgumentError, match="store"):
         replace(job(lake), source=SourceRef("s3://b/lake", StorageRef({"s3.secret-key": "hush"}))).to_json()
 

@@ -249,10 +249,10 @@ def test_a_lock_that_was_taken_away_is_noticed(db: str, options):
 
 def test_an_entry_without_files_is_named_and_can_be_dropped(catalog: Catalog, db: str, options, tmp_path: Path):
     table = catalog.create_table(f"{db}.t", schema=SCHEMA, **KEYED)
-    place = Path(table.path)
-    place.rename(tmp_path / "moved")
-    (place.parent / "t").mkdir()
-    (place.parent / "t" / "keep").write_text("of somebody else")
+    location = Path(table.path)
+    location.rename(tmp_path / "moved")
+    (location.parent / "t").mkdir()
+    (location.parent / "t" / "keep").write_text("of somebody else")
     assert catalog.list_tables(db) == ["t"]
     with pytest.raises(NotFoundError, match="there is no schema file: the table was moved"):
         catalog.table(f"{db}.t")
@@ -260,7 +260,7 @@ def test_an_entry_without_files_is_named_and_can_be_dropped(catalog: Catalog, db
         catalog.create_table(f"{db}.t", schema=SCHEMA, **KEYED)
     catalog.drop_table(f"{db}.t")
     assert catalog.list_tables(db) == []
-    assert (place / "keep").exists()
+    assert (location / "keep").exists()
 
 
 def test_files_without_an_entry_are_entered_when_asked(catalog: Catalog, db: str, options):

@@ -346,9 +346,9 @@ def test_pypaimon_finds_and_reads_what_we_keep(shared: dict[str, str], pypaimon:
 
 
 def test_we_find_and_read_what_pypaimon_keeps(shared: dict[str, str], pypaimon: PyPaimon):
-    place = InCatalog(shared, "db.t")
-    pypaimon.create(place, SCHEMA, primary_keys=["id"], options={"bucket": "1"})
-    pypaimon.append(place, rows(1, 2), rows(2, 3))
+    location = InCatalog(shared, "db.t")
+    pypaimon.create(location, SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    pypaimon.append(location, rows(1, 2), rows(2, 3))
     catalog = Catalog(options=shared)
 
     assert catalog.list_databases() == ["db"]
@@ -357,4 +357,4 @@ def test_we_find_and_read_what_pypaimon_keeps(shared: dict[str, str], pypaimon: 
     table = catalog.table("db.t")
     table.write(rows(9))
     table.compact(full=True)
-    assert pypaimon.read(place).sort_by("id") == table.to_arrow().sort_by("id") == rows(1, 2, 3, 9)
+    assert pypaimon.read(location).sort_by("id") == table.to_arrow().sort_by("id") == rows(1, 2, 3, 9)

@@ -156,7 +156,7 @@ def test_every_change_is_sent_as_pypaimon_sends_it(table: Table, server: RestSer
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "columns"),
+    ("location", "kind", "columns"),
     [
         ({"first": True}, "FIRST", ["n", "id", "v", "r"]),
         ({"last": True}, "LAST", ["id", "v", "r", "n"]),
@@ -164,11 +164,13 @@ def test_every_change_is_sent_as_pypaimon_sends_it(table: Table, server: RestSer
         ({"before": "v"}, "BEFORE", ["id", "n", "v", "r"]),
     ],
 )
-def test_positions_are_sent_as_specified(place: dict, kind: str, columns: list[str], table: Table, server: RestServer):
+def test_positions_are_sent_as_specified(
+    location: dict, kind: str, columns: list[str], table: Table, server: RestServer
+):
     # pypaimon's client cannot send them.
-    table.alter([MoveColumn("n", **place)])
+    table.alter([MoveColumn("n", **location)])
 
-    move = {"fieldName": "n", "referenceFieldName": place.get("after") or place.get("before"), "type": kind}
+    move = {"fieldName": "n", "referenceFieldName": location.get("after") or location.get("before"), "type": kind}
     assert server.alters == [{"changes": [{"action": "updateColumnPosition", "move": move}]}]
     assert table.arrow_schema.names == columns
 
@@ -182,12 +184,12 @@ def plain(change: dict) -> dict:
 
 
 def test_pypaimon_and_we_change_one_table_in_turns(table: Table, server: RestServer, pypaimon: PyPaimon):
-    place = InCatalog(options(server), "db.t")
+    location = InCatalog(options(server), "db.t")
     table.alter([AddColumn("w", "INT"), RenameColumn("v", "u")])
-    pypaimon.alter(place, ("add_column", ["x", {"type": "BIGINT"}]), ("drop_column", ["n"]))
+    pypaimon.alter(location, ("add_column", ["x", {"type": "BIGINT"}]), ("drop_column", ["n"]))
     table.alter([SetOption("snapshot.num-retained.max", "19"), MoveColumn("x", first=True)])
     table.write(pa.Table.from_pylist([{"x": 2**40, "id": 3, "u": "three", "r": None, "w": 1}], table.arrow_schema))
 
-    theirs = pypaimon.read(place).sort_by("id")
+    theirs = pypaimon.read(location).sort_by("id")
     assert theirs.column_names == ["x", "id", "u", "r", "w"]
     assert theirs.to_pylist() == table.to_arrow().sort_by("id").to_pylist()

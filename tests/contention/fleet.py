@@ -38,9 +38,9 @@ def _child(path: str, storage: Mapping[str, str], role: str, name: str, seconds:
     worker = None
     failure = ""
     try:
-        place = Real(path, storage)
-        kind = CONTENDED[bool(place.handle.schema.primary_keys)]
-        worker = Worker(place, kind, name, random.Random(name))
+        location = Real(path, storage)
+        kind = CONTENDED[bool(location.handle.schema.primary_keys)]
+        worker = Worker(location, kind, name, random.Random(name))
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             ACTS[role](worker)
@@ -84,8 +84,8 @@ def settle(path: str, reports: list[dict[str, Any]], storage: Mapping[str, str])
     """
     failures = [report["failure"] for report in reports if report["failure"]]
     assert not failures, failures[0]
-    place = Real(path, storage)
-    table = place.table()
+    location = Real(path, storage)
+    table = location.table()
     kind = CONTENDED[bool(table.schema.primary_keys)]
     known = Rows(kind, (row for report in reports for row in report["rows"]))
     found = Rows(kind, table.to_arrow().to_pylist())
@@ -93,7 +93,7 @@ def settle(path: str, reports: list[dict[str, Any]], storage: Mapping[str, str])
     for report in reports:
         for tag, rows in report["tags"].items():
             assert held(table, tag) == rows, f"tag {tag} reads other rows than it did"
-    assert_sound(place.handle)
+    assert_sound(location.handle)
     total: Counter[str] = sum((Counter(report["tally"]) for report in reports), Counter())
     return total + Counter(rows=len(found.rows))
 

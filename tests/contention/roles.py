@@ -35,7 +35,7 @@ _ORPHANS_OLDER_THAN_S: Final = 3.0
 class Worker:
     """A process: the place of its table, its name, and its account."""
 
-    place: Real
+    location: Real
     kind: Kind
     name: str
     chance: random.Random
@@ -48,7 +48,7 @@ class Worker:
 
     @cached_property
     def table(self) -> Table:
-        return self.place.table()
+        return self.location.table()
 
     def number(self) -> int:
         self.tally["tries"] += 1
@@ -156,7 +156,7 @@ def _branch(worker: Worker) -> None:
         return
     worker.table.create_branch(name, tag=name)
     write = verbs.write(worker.kind, put)
-    write.on(worker.place.table(name))
+    write.on(worker.location.table(name))
     merge = Verb("merge branch", MergeBranch(name), write.change)
     if worker.do(merge, f"merge-{name}", at_risk=_keys(put)):
         worker.tally["merged"] += 1

@@ -88,7 +88,7 @@ class Campaign:
         self._worker = worker
         self._directory = directory
         self._kind = KINDS[kind]
-        self.place = Real(self._kind.create(Catalog(str(directory / "lake"))).path)
+        self.location = Real(self._kind.create(Catalog(str(directory / "lake"))).path)
         self._steps = Steps(self._chance, self._kind)
         self.model = Model.of(self._kind)
         self.tally = Tally()
@@ -134,7 +134,7 @@ class Campaign:
 
     def _request(self, step: Verb, user: str, number: int) -> dict[str, Any]:
         """The verb as a job, whose rows are in a file; or a write to a branch, which jobs do not know."""
-        spec, root = step.spec, self.place.root
+        spec, root = step.spec, self.location.root
         if isinstance(spec, Put):
             spec = spec.job(self._kind.schema, str(self._directory / f"source-{number}.parquet"))
             if step.line != MAIN:
@@ -150,8 +150,8 @@ class Campaign:
 
     def _check_between(self, step: Verb, before: Model, after: Model) -> None:
         where = f"killed in {step.name}"
-        assert_sound(self.place.handle, may_lack_snapshots=step.name in ("roll back to tag", "fast-forward"))
-        table = self.place.table()
+        assert_sound(self.location.handle, may_lack_snapshots=step.name in ("roll back to tag", "fast-forward"))
+        table = self.location.table()
         rows = self._read(table)
         if self._kind.hides:
             # What is read is never made up, but may be older than all snapshots that are left.
@@ -167,12 +167,12 @@ class Campaign:
                 self._check_rows(self._read(table, tag=name), found, f"{where}: tag {name}")
 
     def _check_after(self, step: Verb, user: str) -> None:
-        assert_sound(self.place.handle)
-        table = self.place.table()
+        assert_sound(self.location.handle)
+        table = self.location.table()
         self._check_line(self.model.main, table, step.name)
         assert set(table.branches()["branch_name"].to_pylist()) == self.model.branches.keys()
         for name, line in self.model.branches.items():
-            self._check_line(line, self.place.table(name), f"{step.name}, branch {name}")
+            self._check_line(line, self.location.table(name), f"{step.name}, branch {name}")
         assert set(commits_of(table, user).values()) <= {1}, f"{step.name} was done twice"
 
     def _check_line(self, line: Line, table: Table, where: str) -> None:
@@ -196,16 +196,16 @@ class Campaign:
     def clean(self) -> None:
         """Removes orphans, and then no file is left that nothing needs; reads every snapshot."""
         time.sleep(0.005)
-        table = self.place.table()
+        table = self.location.table()
         # What was killed a moment ago is newer than the newest commit.
         result = table.remove_orphan_files(int(time.time() * 1000), confirm_latest_snapshot=table.latest_snapshot_id())
         assert result.stopped == ()
-        assert_nothing_left(self.place.handle)
+        assert_nothing_left(self.location.handle)
         # It blocks commits by snapshots that change nothing.
         self.model.main.saw(table.snapshots()["snapshot_id"].to_pylist())
         for name, line in self.model.branches.items():
-            line.saw(self.place.table(name).snapshots()["snapshot_id"].to_pylist())
-        table = self.place.table()
+            line.saw(self.location.table(name).snapshots()["snapshot_id"].to_pylist())
+        table = self.location.table()
         if self._kind.hides and self.model.main.at:
             # Only now all rows are to be seen.
             table.compact(full=True)

@@ -98,9 +98,9 @@ WAYS: Final = (
 def _flipped(data: bytes, chance: random.Random) -> bytes:
     if not data:
         return data
-    place = chance.randrange(8 * len(data))
+    index = chance.randrange(8 * len(data))
     changed = bytearray(data)
-    changed[place >> 3] ^= 1 << (place & 7)
+    changed[index >> 3] ^= 1 << (index & 7)
     return bytes(changed)
 
 

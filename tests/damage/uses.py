@@ -60,8 +60,8 @@ def known_of(files: Files) -> Known:
         line = with_branch_paths(table, root.branch).paths
         path = line.snapshot(root.snapshot.id) if root.tag is None else line.tag(root.tag)
         reached = {*root_files(table, root.snapshot).metadata}
-        reached |= {place for entry in live_entries(table, root.snapshot) for place, _ in paths.of(entry)}
-        needed[_inner(path)] = frozenset(_inner(place) for place in reached) & files.keys()
+        reached |= {location for entry in live_entries(table, root.snapshot) for location, _ in paths.of(entry)}
+        needed[_inner(path)] = frozenset(_inner(location) for location in reached) & files.keys()
     roots = all_roots(table)
     return Known(
         tuple(root.snapshot.id for root in roots if root.branch == "main" and root.tag is None),
@@ -96,7 +96,7 @@ def uses(files: Files, known: Known, system_tables: Sequence[str] = SYSTEM_TABLE
 
 def _reads(known: Known) -> Iterator[tuple[str, ReadRequest]]:
     yield "rows", ReadRequest()
-    for snapshot in sorted({known.snapshots[place] for place in (0, len(known.snapshots) // 2, -1)}):
+    for snapshot in sorted({known.snapshots[location] for location in (0, len(known.snapshots) // 2, -1)}):
         yield f"rows of snapshot {snapshot}", ReadRequest(snapshot=snapshot)
     for tag in known.tags:
         yield f"rows of tag {tag}", ReadRequest(tag=tag)

@@ -43,9 +43,9 @@ def test_equal_spans_are_found_to_be_alike(length: int) -> None:
     begins = np.zeros(50, np.int64)
 
     assert all_alike(data, begins, begins + length)
-    for place in (1, 49):
+    for index in (1, 49):
         others = begins.copy()
-        others[place] = length
+        others[index] = length
         assert all_alike(data, others, others + length) == (length == 0)
         assert not all_alike(data + b"\0", begins, begins + length + (others > 0)) or length == 0
 

@@ -260,7 +260,7 @@ def test_nanoseconds_are_int96_in_parquet(zone: str | None):
     data = written("parquet", table)
 
     leaves = pq.ParquetFile(io.BytesIO(data)).schema
-    assert {leaves.column(place).physical_type for place in range(2)} == {"INT96"}
+    assert {leaves.column(position).physical_type for position in range(2)} == {"INT96"}
     found = read("parquet", data, table.schema).cast(table.schema)
     assert found["t"].cast(pa.int64()).to_pylist() == values
     assert found.equals(table)
@@ -274,7 +274,7 @@ MIXED = pa.schema(
         pa.field("ms", pa.timestamp("ms", "UTC"), nullable=False),
         pa.field("l", pa.list_(pa.timestamp("us", "UTC")), metadata={"PARQUET:field_id": "-1"}),
         pa.field("m", pa.map_(pa.timestamp("ms"), pa.struct([("x", pa.decimal128(30, 2)), ("y", pa.timestamp("us"))]))),
-        *(pa.field(f"more{place}", pa.time32("ms")) for place in range(20)),
+        *(pa.field(f"more{position}", pa.time32("ms")) for position in range(20)),
     ]
 )
 
@@ -320,11 +320,11 @@ BYTES = {form: written(form, TABLE) for form in FORMATS}
 @given(data=st.data())
 def test_damaged_files_give_rows_or_a_typed_error(form: str, data: st.DataObject):
     whole = bytearray(BYTES[form])
-    place = data.draw(st.integers(0, len(whole) - 1))
+    position = data.draw(st.integers(0, len(whole) - 1))
     if data.draw(st.booleans()):
-        del whole[place:]
+        del whole[position:]
     else:
-        whole[place] ^= 1 << data.draw(st.integers(0, 7))
+        whole[position] ^= 1 << data.draw(st.integers(0, 7))
 
     try:
         read(form, bytes(whole), SCHEMA)
@@ -346,9 +346,9 @@ def test_any_bit_of_a_parquet_page_that_flips_is_reported():
     data = written("parquet", table, compression="none")
     # Behind its length, as values are stored: heads of pages and the footer have it as the largest value.
     text = data.index(b"\3\0\0\0zzz") + 4
-    for place in range(text, text + 3):
+    for position in range(text, text + 3):
         flipped = bytearray(data)
-        flipped[place] ^= 1
+        flipped[position] ^= 1
 
         with pytest.raises(CorruptTableError, match="CRC checksum"):
             read("parquet", bytes(flipped), table.schema)

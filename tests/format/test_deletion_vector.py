@@ -116,11 +116,11 @@ def test_rows_below_0_are_refused():
 @given(st.data())
 def test_damage_is_noticed(data: st.DataObject):
     whole = bytearray(EXAMPLE[1:])
-    place = data.draw(st.integers(0, len(whole) - 1))
+    position = data.draw(st.integers(0, len(whole) - 1))
     if data.draw(st.booleans()):
-        del whole[place:]
+        del whole[position:]
     else:
-        whole[place] ^= 1 << data.draw(st.integers(0, 7))
+        whole[position] ^= 1 << data.draw(st.integers(0, 7))
 
     with pytest.raises(CorruptTableError, match="an index file: deletion vector at offset 17"):
         decode_vector(bytes(whole), "an index file", 17, 28)

@@ -258,12 +258,12 @@ def test_containers_are_those_of_java(case: dict[str, Any]) -> None:
 def test_a_container_gives_back_what_it_was_made_of() -> None:
     stream = io.BytesIO(encode_container({"é\0\U0001f600": {"bitmap": b"xy"}, "b[k]": {"bitmap": None}}))
 
-    places = read_head(stream, "a file")
+    positions = read_head(stream, "a file")
 
-    assert places["b[k]"] == {"bitmap": None}
-    place = places["é\0\U0001f600"]["bitmap"]
-    assert place is not None
-    assert read_index(stream, place, "a file") == b"xy"
+    assert positions["b[k]"] == {"bitmap": None}
+    position = positions["é\0\U0001f600"]["bitmap"]
+    assert position is not None
+    assert read_index(stream, position, "a file") == b"xy"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -31,8 +31,8 @@ KEYS: dict[str, pa.Array] = {
 
 def file_of(columns: dict[str, pa.Array], copies: dict[str, str], *, groups: int = 1) -> tuple[bytes, ParquetWriter]:
     fields = [
-        pa.field(name, column.type, nullable=not name.startswith("k"), metadata={"PARQUET:field_id": str(place + 5)})
-        for place, (name, column) in enumerate(columns.items())
+        pa.field(name, column.type, nullable=not name.startswith("k"), metadata={"PARQUET:field_id": str(index + 5)})
+        for index, (name, column) in enumerate(columns.items())
     ]
     rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
     sink = io.BytesIO()
@@ -76,13 +76,13 @@ def test_a_copy_is_what_arrow_would_have_written(name: str, groups: int):
     ]
     assert all(one.equals(read[0]) for one in read)
     assert writer.stored_bounds == plain_writer.stored_bounds
-    assert _place(plain, "k") < _place(plain, "last")
-    assert _place(copied, "k") > _place(copied, "last")
+    assert _index(plain, "k") < _index(plain, "last")
+    assert _index(copied, "k") > _index(copied, "last")
 
 
-def _place(data: bytes, column: str) -> int:
+def _index(data: bytes, column: str) -> int:
     group = pq.read_metadata(io.BytesIO(data)).row_group(0)
-    chunks = (group.column(place) for place in range(group.num_columns))
+    chunks = (group.column(index) for index in range(group.num_columns))
     return next(chunk.data_page_offset for chunk in chunks if chunk.path_in_schema == column)
 
 
@@ -99,7 +99,7 @@ def test_several_keys_in_another_order_than_their_columns():
 
 def test_more_than_fourteen_columns():
     columns = (
-        {"k0": KEYS["numbers"]} | {f"v{place}": KEYS["few numbers"] for place in range(20)} | {"k": KEYS["numbers"]}
+        {"k0": KEYS["numbers"]} | {f"v{index}": KEYS["few numbers"] for index in range(20)} | {"k": KEYS["numbers"]}
     )
 
     assert described(file_of(columns, {"k": "k0"})[0]) == described(file_of(columns, {})[0])

@@ -57,7 +57,7 @@ def written(columns: dict[str, pa.Array], *, batch_rows: int = 30_000, **options
 
 def codecs_in(data: bytes) -> dict[str, str]:
     group = pq.read_metadata(io.BytesIO(data)).row_group(0)
-    chunks = [group.column(place) for place in range(group.num_columns)]
+    chunks = [group.column(index) for index in range(group.num_columns)]
     return {chunk.path_in_schema: chunk.compression for chunk in chunks}
 
 

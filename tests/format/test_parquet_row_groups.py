@@ -38,8 +38,8 @@ COLUMNS: dict[str, pa.Array] = {
     "last": pa.array(np.arange(ROWS)),
 }
 SCHEMA = pa.schema(
-    pa.field(name, column.type, nullable=name not in ("k", "last"), metadata={"PARQUET:field_id": str(place)})
-    for place, (name, column) in enumerate(COLUMNS.items())
+    pa.field(name, column.type, nullable=name not in ("k", "last"), metadata={"PARQUET:field_id": str(index)})
+    for index, (name, column) in enumerate(COLUMNS.items())
 )
 RECORDS = pa.RecordBatch.from_arrays(list(COLUMNS.values()), schema=SCHEMA)
 OPTIONS = WriteOptions(copies={"last": "k"})
@@ -64,7 +64,7 @@ def described(data: bytes) -> list[Any]:
     """What a footer says, except offsets."""
     footer = pq.read_metadata(io.BytesIO(data))
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    chunks = [(group.num_rows, group.column(place)) for group in groups for place in range(group.num_columns)]
+    chunks = [(group.num_rows, group.column(index)) for group in groups for index in range(group.num_columns)]
     return [
         str(footer.schema).split("\n", 1)[1],
         footer.num_rows,
@@ -163,7 +163,7 @@ def test_what_could_not_have_been_written_here_is_not_copied(options: dict[str, 
 
 def test_another_schema_is_not_copied():
     fields = list(SCHEMA)
-    for place, changed in (
+    for index, changed in (
         (0, fields[0].with_nullable(True)),
         (2, fields[2].with_name("words")),
         (2, fields[2].with_metadata({"PARQUET:field_id": "99"})),
@@ -171,7 +171,7 @@ def test_another_schema_is_not_copied():
         (12, fields[12].with_type(pa.int16())),
         (10, fields[10].with_type(pa.timestamp("ms"))),
     ):
-        schema = pa.schema([*fields[:place], changed, *fields[place + 1 :]])
+        schema = pa.schema([*fields[:index], changed, *fields[index + 1 :]])
 
         assert groups_of(file_of(RECORDS), schema) == [None] * 3
     assert stored_row_groups(io.BytesIO(file_of(RECORDS)), "file", layout_of(SCHEMA, OPTIONS), ROWS + 1) == [None] * 3

@@ -47,9 +47,9 @@ class Page:
     def stored(self, *, is_dictionary: bool = False) -> bytes:
         encodings = (self.encoding,) if is_dictionary else (self.encoding, _RLE, _RLE)
         more = [(number, I32, integer(value)) for number, value in enumerate((self.values, *encodings), 1)]
-        kind, place = (2, 7) if is_dictionary else (0, 5)
+        kind, index = (2, 7) if is_dictionary else (0, 5)
         sizes = [(2, I32, integer(self.unpacked_bytes)), (3, I32, integer(len(self.packed)))]
-        return structure([(1, I32, integer(kind)), *sizes, (place, STRUCT, structure(more))]) + self.packed
+        return structure([(1, I32, integer(kind)), *sizes, (index, STRUCT, structure(more))]) + self.packed
 
 
 def file_of(
@@ -134,10 +134,10 @@ def written(column: pa.Array, **options: Any) -> bytes:
 def _between_short_bounds(*, in_lists: bool) -> bytes:
     """Many rows with the same long text, behind others, between texts that are smaller and larger."""
     texts = pa.array(["a", "b" * LONG_TEXT_BYTES, "c"])
-    places = pa.array([0, 2] * (SHORT_ROWS // 2) + [1] * LONG_ROWS)
-    column = pa.DictionaryArray.from_arrays(places, texts)
+    indices = pa.array([0, 2] * (SHORT_ROWS // 2) + [1] * LONG_ROWS)
+    column = pa.DictionaryArray.from_arrays(indices, texts)
     if in_lists:
-        column = pa.ListArray.from_arrays(pa.array(range(len(places) + 1), pa.int32()), column)
+        column = pa.ListArray.from_arrays(pa.array(range(len(indices) + 1), pa.int32()), column)
     return written(column, store_schema=False)
 
 

@@ -171,14 +171,15 @@ def test_files_outside_the_table_are_deleted_with_permission_once_nothing_needs_
 
 
 @pytest.mark.parametrize(
-    "place", ["far/away/{}", "/far/../{}", "{root}/far/./{}", "{root}/far//{}", "{root}/far/other.parquet", "", "/{}\0"]
+    "location",
+    ["far/away/{}", "/far/../{}", "{root}/far/./{}", "{root}/far//{}", "{root}/far/other.parquet", "", "/{}\0"],
 )
-def test_a_full_path_that_is_none_is_refused_even_if_all_is_allowed(box: Sandbox, place: str):
+def test_a_full_path_that_is_none_is_refused_even_if_all_is_allowed(box: Sandbox, location: str):
     move_out(box, box.root / "far", spelling="{}")
 
     def elsewhere(record: dict[str, Any]) -> dict[str, Any]:
         file = record["_FILE"]
-        path = place.format(file["_FILE_NAME"], root=box.root)
+        path = location.format(file["_FILE_NAME"], root=box.root)
         return record | {"_FILE": file | {"_EXTERNAL_PATH": path}}
 
     for path in box.path.glob("manifest/manifest-*"):

@@ -56,7 +56,10 @@ def test_other_engines_read_them(
 
     [file] = table.files()["file_path"].to_pylist()
     group = pq.read_metadata(file).row_group(0)
-    used = {group.column(place).path_in_schema: group.column(place).compression for place in range(group.num_columns)}
+    used = {
+        group.column(position).path_in_schema: group.column(position).compression
+        for position in range(group.num_columns)
+    }
     assert [used[name] for name in ("n", "x", "i", "c", "t", "s")] == [*["UNCOMPRESSED"] * 5, codec.upper()]
     assert all(group.column(table.schema.row_type.names.index(name) + 3).has_dictionary_page for name in "cts")
     assert len(expected) == ROWS + ROWS // 2

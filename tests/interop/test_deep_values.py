@@ -45,7 +45,7 @@ def random_type(random: Random, depth: int = 0) -> pa.DataType:
         return pa.list_(random_type(random, depth + 1))
     if drawn < 0.7:
         return pa.map_(random.choice([pa.string(), pa.int64(), pa.date32()]), random_type(random, depth + 1))
-    return pa.struct([(f"f{place}", random_type(random, depth + 1)) for place in range(random.randint(1, 3))])
+    return pa.struct([(f"f{index}", random_type(random, depth + 1)) for index in range(random.randint(1, 3))])
 
 
 def random_value(random: Random, kind: pa.DataType, null_share: float = 0.2) -> Any:
@@ -81,10 +81,10 @@ def paths_of_rows(data_type: DataType, path: tuple[str, ...]) -> list[tuple[tupl
 
 
 def random_change(random: Random, table: Table, number: int) -> SchemaChange | None:
-    places = [place for field in table.schema.row_type for place in paths_of_rows(field.type, (field.name,))]
-    if not places:
+    indices = [index for field in table.schema.row_type for index in paths_of_rows(field.type, (field.name,))]
+    if not indices:
         return None
-    path, row = random.choice(places)
+    path, row = random.choice(indices)
     name = (*path, random.choice(row.names))
     # Of a row that shares no field with what it was, Java gives null.
     changes: list[SchemaChange] = [RenameColumn(name, f"n{number}"), AddColumn((*path, f"n{number}"), "INT")]
@@ -94,7 +94,7 @@ def random_change(random: Random, table: Table, number: int) -> SchemaChange | N
 @pytest.mark.parametrize("seed", seeds(9))
 def test_the_newest_java_reads_values_of_any_depth(seed: int, tmp_path: Path, newest: NewestPaimon):
     random = Random(f"deep {seed}")
-    values = [pa.field(f"v{place}", random_type(random)) for place in range(random.randint(1, 4))]
+    values = [pa.field(f"v{index}", random_type(random)) for index in range(random.randint(1, 4))]
     schema = pa.schema([pa.field("p", pa.int32(), nullable=False), pa.field("k", pa.int32(), nullable=False), *values])
     keys = ["p", "k"] if random.random() < 0.5 else []
     table = Catalog(str(tmp_path)).create_table(
@@ -108,7 +108,7 @@ def test_the_newest_java_reads_values_of_any_depth(seed: int, tmp_path: Path, ne
     for step in range(3):
         rows = random_rows(random, schema)
         table.write(rows)
-        expected |= {tuple(row[:2]) if keys else (step, place): row for place, row in enumerate(rows_of(rows))}
+        expected |= {tuple(row[:2]) if keys else (step, index): row for index, row in enumerate(rows_of(rows))}
         assert_same_rows(table.to_arrow(), list(expected.values()), f"after step {step}")
         if random.random() < 0.4:
             table.compact(full=True)

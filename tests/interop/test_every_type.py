@@ -69,7 +69,7 @@ def types_of(form: str) -> dict[str, list[Any]]:
 
 
 def fields_of(types: list[str], *, required: bool = False) -> list[list[str]]:
-    return [[f"c{place}", f"{name}{' NOT NULL' if required else ''}"] for place, name in enumerate(types)]
+    return [[f"c{position}", f"{name}{' NOT NULL' if required else ''}"] for position, name in enumerate(types)]
 
 
 class Twins:
@@ -164,14 +164,14 @@ def test_nanoseconds(tmp_path: Path, oracle: JavaPaimon, form: str):
 @pytest.mark.parametrize("form", FORMATS)
 def test_types_in_lists_maps_and_rows(tmp_path: Path, oracle: JavaPaimon, form: str):
     fields, rows = [], [[], [], []]
-    for place, (name, (low, high)) in enumerate(types_of(form).items()):
+    for position, (name, (low, high)) in enumerate(types_of(form).items()):
         one, other = ("a", "b") if form == "avro" else (low, high)
         # Java 0.9 reads a ROW of Parquet files that holds only nulls as null, and miscounts MULTISETs that are empty.
         fields += [
-            [f"l{place}", f"ARRAY<ARRAY<{name}>>"],
-            [f"m{place}", f"MAP<{name}, ROW<x INT, y {name}>>"],
-            [f"r{place}", f"ROW<x INT, y ARRAY<{name}>, z MAP<STRING, {name}>>"],
-            [f"s{place}", f"MULTISET<{'STRING' if form == 'avro' else name}>"],
+            [f"l{position}", f"ARRAY<ARRAY<{name}>>"],
+            [f"m{position}", f"MAP<{name}, ROW<x INT, y {name}>>"],
+            [f"r{position}", f"ROW<x INT, y ARRAY<{name}>, z MAP<STRING, {name}>>"],
+            [f"s{position}", f"MULTISET<{'STRING' if form == 'avro' else name}>"],
         ]
         rows[0] += [
             [[low, None], [], None],
@@ -214,7 +214,7 @@ def test_keys_of_orc_files_that_end_with_spaces(tmp_path: Path, oracle: JavaPaim
     options = {"file.format": "orc", "bucket": "2", "file-index.bloom-filter.columns": "c"}
     twins = Twins(oracle, tmp_path, fields, primary_keys=["k"], options=options)
 
-    twins.write([[key, place, key] for place, key in enumerate(("a  ", "b  ", "cc ", "ddd"))])
+    twins.write([[key, position, key] for position, key in enumerate(("a  ", "b  ", "cc ", "ddd"))])
     twins.write([["a  ", 4, None]])
     twins.assert_same()
 
@@ -245,7 +245,7 @@ def test_partitions(tmp_path: Path, oracle: JavaPaimon, name: str):
     twins = Twins(oracle, tmp_path, fields, partition_keys=["c0", "p"], options=options)
     values = PARTITIONS[name][1:] if name in LATER and options else PARTITIONS[name]
 
-    twins.write([[place, value, "x=y" if place % 2 else None] for place, value in enumerate(values)])
+    twins.write([[position, value, "x=y" if position % 2 else None] for position, value in enumerate(values)])
 
     twins.assert_same()
     # Java's statistics of CHARs in ORC have spaces behind the texts.

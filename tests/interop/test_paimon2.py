@@ -47,10 +47,10 @@ def test_java_2_reads_the_corpus_before_and_after_our_compaction(case: Case, tmp
 
 
 def compare(found: list[Any], expected: list[Any], case: Case, where: str) -> None:
-    places = [place for place, one in enumerate(case.schema()["fields"]) if one["name"] in case.unordered]
+    indices = [index for index, one in enumerate(case.schema()["fields"]) if one["name"] in case.unordered]
     for row in [*found, *expected]:
-        for place in places:
-            row[place] = row[place] and sorted(row[place], key=text_of)
+        for index in indices:
+            row[index] = row[index] and sorted(row[index], key=text_of)
     assert_same_rows(found, expected, where)
 
 

@@ -102,8 +102,8 @@ def _java() -> Iterator[Told]:
         for oracle in start_oracle(Path(directory) / "java.log"):
 
             def tell(life: LifeCycle, oracle: JavaPaimon = oracle) -> None:
-                with tempfile.TemporaryDirectory(dir=directory) as place:
-                    assert_java_reads(oracle, life.world, Path(place))
+                with tempfile.TemporaryDirectory(dir=directory) as location:
+                    assert_java_reads(oracle, life.world, Path(location))
 
             yield tell
 

@@ -22,12 +22,12 @@ def dump(reach: Reach, directory: Path, branch: str | None) -> None:
     """Writes the table's files to a directory of a disk, with a branch in place of main."""
     prefix = f"branch/branch-{branch}/"
     for path in reach.stored():
-        place = path
+        location = path
         if branch is not None:
             if path.partition("/")[0] in _OF_A_BRANCH:
                 continue
-            place = path.removeprefix(prefix)
-        target = directory / place
+            location = path.removeprefix(prefix)
+        target = directory / location
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(reach.storage.read(f"{reach.root}/{path}"))
 
@@ -36,16 +36,16 @@ def assert_java_reads(oracle: JavaPaimon, world: World, directory: Path) -> int:
     """Fails unless Java reads the rows of each version as we did, and finds the table valid; returns how many it read."""
     versions = [version for version in world.reach.versions() if version.kind != "changelog"]
     for branch in sorted({version.branch or "" for version in versions}):
-        place = directory / (branch or "main")
-        dump(world.reach, place, branch or None)
+        location = directory / (branch or "main")
+        dump(world.reach, location, branch or None)
         for version in versions:
             if (version.branch or "") == branch:
                 expected = world.seen[version.commit]
-                sides = rows_of(expected), oracle.read(place, **_at(version))
+                sides = rows_of(expected), oracle.read(location, **_at(version))
                 ours, theirs = ([row for row in side if _is_certain(world, expected, row)] for side in sides)
                 where = f"Java's {version.kind} {version.name} of {branch or 'main'}"
                 assert_same_rows(ours, theirs, where, schema=expected.schema)
-        oracle.assert_sound(place)
+        oracle.assert_sound(location)
     return len(versions)
 
 

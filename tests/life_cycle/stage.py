@@ -116,7 +116,7 @@ class StagedStorage:
 
     def overwrite(self, path: str, data: bytes) -> None:
         self._stage.before_call()
-        place = path.rpartition("/")[0].rpartition("/")[2]
-        assert place not in ("manifest", "index", "statistics"), f"{path} is overwritten"
-        assert not place.startswith("bucket-"), f"{path} is overwritten"
+        location = path.rpartition("/")[0].rpartition("/")[2]
+        assert location not in ("manifest", "index", "statistics"), f"{path} is overwritten"
+        assert not location.startswith("bucket-"), f"{path} is overwritten"
         self.inner.overwrite(path, data)

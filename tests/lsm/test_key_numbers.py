@@ -26,7 +26,7 @@ class OneByOne(KeyOrder):
 
 
 def row_type(kinds: Sequence[str]) -> RowType:
-    return RowType(tuple(DataField(place, f"k{place}", parse_atomic(kind)) for place, kind in enumerate(kinds)))
+    return RowType(tuple(DataField(index, f"k{index}", parse_atomic(kind)) for index, kind in enumerate(kinds)))
 
 
 def random_key(rng: random.Random, kinds: Sequence[str]) -> bytes:
@@ -78,8 +78,8 @@ def test_runs_and_sections_are_those_of_the_order_one_by_one(kinds: list[str], i
         assert sorted_runs(files, by_number) == sorted_runs(files, one_by_one)
 
 
-def with_byte(key: bytes, place: int, value: int) -> bytes:
-    return key[:place] + bytes([value]) + key[place + 1 :]
+def with_byte(key: bytes, index: int, value: int) -> bytes:
+    return key[:index] + bytes([value]) + key[index + 1 :]
 
 
 KEY = encode_row([parse_atomic("INT")], [7], reserve_null=True)

@@ -96,7 +96,7 @@ CUTS = st.lists(st.integers(0, 24), max_size=4)
 
 def cut(engine: Engine, history: Sequence[Record], cuts: Sequence[int]) -> list[pa.RecordBatch]:
     """The history as runs, each flushed on its own, oldest first."""
-    bounds = sorted({0, len(history), *(place for place in cuts if place < len(history))})
+    bounds = sorted({0, len(history), *(position for position in cuts if position < len(history))})
     return [engine.flush(history[low:high], low) for low, high in pairwise(bounds)]
 
 

@@ -248,7 +248,7 @@ def test_decimals_are_taken_back_with_all_their_digits() -> None:
 
 
 def test_long_histories_of_single_keys_are_added_in_order() -> None:
-    numbers = [0.1 * place for place in range(1000)]
+    numbers = [0.1 * index for index in range(1000)]
 
     assert merged_column("sum", numbers, pa.float64()) == sum_in_order(numbers)
 

@@ -34,7 +34,7 @@ ASCENDING: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
-def places(order: Order, columns: dict[str, pa.Array]) -> Any:
+def indices(order: Order, columns: dict[str, pa.Array]) -> Any:
     rows = pa.RecordBatch.from_pydict(columns)
     curve = Curve(order, tuple(from_arrow(column.type) for column in rows.columns))
     return curve.fitted(rows).positions(rows)
@@ -45,17 +45,17 @@ def places(order: Order, columns: dict[str, pa.Array]) -> Any:
 def test_one_column_is_ordered_by_its_values(kind: str, order: Order):
     arrow_type, values = ASCENDING[kind]
 
-    found = places(order, {"a": pa.array(values, arrow_type)})
+    found = indices(order, {"a": pa.array(values, arrow_type)})
 
     assert (found[:-1] < found[1:]).all()
     turns = [*range(1, len(values), 2), *range(0, len(values), 2)]
-    column = to_column(places(order, {"a": pa.array([values[turn] for turn in turns], arrow_type)}))
+    column = to_column(indices(order, {"a": pa.array([values[turn] for turn in turns], arrow_type)}))
     assert [turns[row] for row in pc.sort_indices(column).to_pylist()] == [*range(len(values))]
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_zeros_are_one_value_and_so_are_nans(order: Order):
-    found = places(order, {"a": pa.array([0.0, -0.0, NAN, -NAN])})
+    found = indices(order, {"a": pa.array([0.0, -0.0, NAN, -NAN])})
 
     assert found[0] == found[1] != found[2] == found[3]
 
@@ -65,7 +65,7 @@ def test_order_looks_at_one_column_after_another():
     types = (pa.string(), pa.int32(), pa.bool_())
     columns = [pa.array(column, kind) for column, kind in zip(zip(*values, strict=True), types, strict=True)]
 
-    found = places("order", dict(zip("abc", columns, strict=True)))
+    found = indices("order", dict(zip("abc", columns, strict=True)))
 
     assert (found[:-1] < found[1:]).all()
 
@@ -76,10 +76,10 @@ def test_a_hilbert_curve_visits_each_cell_once_and_never_jumps(columns: int, bit
     # As many different values as ranks are needed for each to be a rank of its own.
     values = {str(number): pa.array(cells[:, number]) for number in range(columns)}
 
-    visited = cells[np.argsort(places("hilbert", values))]
+    visited = cells[np.argsort(indices("hilbert", values))]
 
     steps = np.abs(np.diff(visited, axis=0)).sum(axis=1)
-    assert len(np.unique(places("hilbert", values))) == len(cells)
+    assert len(np.unique(indices("hilbert", values))) == len(cells)
     # Ranks are spread over more cells than there are values, so that a step may pass over some of these.
     assert np.mean(steps == 1) > 0.7
 
@@ -87,7 +87,7 @@ def test_a_hilbert_curve_visits_each_cell_once_and_never_jumps(columns: int, bit
 def test_z_order_takes_the_bits_of_the_columns_in_turn():
     values = {"a": pa.array([0, 0, 1, 1]), "b": pa.array([0, 1, 0, 1])}
 
-    assert np.argsort(places("zorder", values)).tolist() == [0, 1, 2, 3]
+    assert np.argsort(indices("zorder", values)).tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("order", ["zorder", "hilbert"])
@@ -95,7 +95,7 @@ def test_columns_count_alike_however_their_values_are_spread(order: Order):
     numbers = np.arange(4096)
     columns = {"few": pa.array(numbers % 4), "far": pa.array(numbers.astype(np.int64) ** 5)}
 
-    found = np.argsort(places(order, columns))
+    found = np.argsort(indices(order, columns))
 
     quarter = found[:1024]
     assert len(np.unique(quarter % 4)) <= 2
@@ -107,7 +107,7 @@ def test_many_columns_have_positions_too(order: Order):
     chance = np.random.default_rng(3)
     columns = {str(number): pa.array(chance.integers(0, 9, 50)) for number in range(COLUMNS_MAX)}
 
-    found = places(order, columns)
+    found = indices(order, columns)
 
     assert found.min() >= 0
     assert len(np.unique(found)) == 50
@@ -116,7 +116,7 @@ def test_many_columns_have_positions_too(order: Order):
 @pytest.mark.parametrize("order", ORDERS)
 def test_ranges_are_of_equal_size_and_keep_equal_rows_together(order: Order):
     chance = np.random.default_rng(5)
-    found = places(order, {"a": pa.array(chance.integers(0, 50, 10_000)), "b": pa.array(chance.random(10_000))})
+    found = indices(order, {"a": pa.array(chance.integers(0, 50, 10_000)), "b": pa.array(chance.random(10_000))})
 
     numbers = range_numbers(found, range_stops(found, 8))
 
@@ -125,7 +125,7 @@ def test_ranges_are_of_equal_size_and_keep_equal_rows_together(order: Order):
 
 
 def test_rows_that_are_all_alike_make_one_range():
-    found = places("zorder", {"a": pa.nulls(100, pa.int64()), "b": pa.array([7] * 100)})
+    found = indices("zorder", {"a": pa.nulls(100, pa.int64()), "b": pa.array([7] * 100)})
 
     assert set(range_numbers(found, range_stops(found, 8)).tolist()) <= {0, 1}
     assert len(set(range_numbers(found, range_stops(found, 8)).tolist())) == 1

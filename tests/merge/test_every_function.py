@@ -236,8 +236,8 @@ def test_a_function_takes_back_the_same_in_one_merge_and_run_by_run(name: str, d
         return
     engine = engine_of(case)
     run_by_run = engine.flush(history[:1])
-    for place in range(1, len(history)):
-        run_by_run = engine.join([run_by_run, engine.flush(history[place : place + 1], place)])
+    for index in range(1, len(history)):
+        run_by_run = engine.join([run_by_run, engine.flush(history[index : index + 1], index)])
 
     at_once = shown(case, records_of(engine.flush(history)))
 
@@ -261,7 +261,7 @@ def test_ignored_retracts_leave_the_value_however_the_history_is_cut(
     engine = engine_of(case, **{"ignore-retract": "true"})
     kept = [record for record in history if record.kind not in RETRACTS]
 
-    bounds = sorted({3, len(history), *(place for place in cuts if 3 < place < len(history))})
+    bounds = sorted({3, len(history), *(index for index in cuts if 3 < index < len(history))})
     rest = [engine.flush(history[low:high], low) for low, high in pairwise(bounds)]
     joined = shown(case, records_of(engine.join([engine.flush(adds), *rest])))
 

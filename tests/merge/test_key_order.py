@@ -59,9 +59,9 @@ def test_numbered_keys_are_ordered_as_byte_strings(keys: Keys, scanned_bytes: in
 @pytest.mark.parametrize("form", ["key-%06d", "%06d-and-much-that-is-the-same-%02d", "%d", "%3d" + "%06d" * 5])
 def test_keys_of_one_form(form: str, count: int) -> None:
     numbers = np.random.default_rng(count).integers(0, 2500, count).tolist()
-    places = form.count("%")
+    indices = form.count("%")
 
-    check(np.array([form % ((number // 100, number % 100) * 3)[:places] for number in numbers], dtype="S40"))
+    check(np.array([form % ((number // 100, number % 100) * 3)[:indices] for number in numbers], dtype="S40"))
 
 
 @settings(deadline=None)

@@ -99,10 +99,10 @@ def test_keys_compare_as_their_values_do(padded_bytes_max: int, monkeypatch: pyt
         values, members = (
             {naive_order(row) for row in part} for part in (rows[: len(ascending)], rows[-len(bounds) :])
         )
-        places = indices_of(np.unique(bounds), np.unique(ascending))
-        assert places.tolist() == [place for place, value in enumerate(sorted(values)) if value in members]
-        for place, row in enumerate(rows[-len(bounds) :]):
-            low, high = sorted([place, 0], key=lambda i: naive_order(rows[i - len(bounds)]))
+        indices = indices_of(np.unique(bounds), np.unique(ascending))
+        assert indices.tolist() == [index for index, value in enumerate(sorted(values)) if value in members]
+        for index, row in enumerate(rows[-len(bounds) :]):
+            low, high = sorted([index, 0], key=lambda i: naive_order(rows[i - len(bounds)]))
             between = [
                 naive_order(rows[low - len(bounds)]) <= naive_order(other) <= naive_order(rows[high - len(bounds)])
                 for other in rows[: len(ascending)]

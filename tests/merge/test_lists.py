@@ -35,11 +35,11 @@ def joined(name: str, lists: Sequence[list[Any] | None]) -> list[Any] | None:
     elements = [element for found in given for element in found]
     match name:
         case "collect distinct":
-            elements = [one for place, one in enumerate(elements) if one not in elements[:place]]
+            elements = [one for position, one in enumerate(elements) if one not in elements[:position]]
         case "merge_map" | "nested_update" | "nested_update by two fields" if len(given) > 1:
             key = {"merge_map": lambda one: one[0], "nested_update": lambda one: one["a"]}.get(name, lambda one: one)
             keys = [key(one) for one in elements]
-            elements = [one for place, one in enumerate(elements) if keys[place] not in keys[place + 1 :]]
+            elements = [one for position, one in enumerate(elements) if keys[position] not in keys[position + 1 :]]
     return elements if given else None
 
 
@@ -109,8 +109,12 @@ def test_equal_numbers_of_a_group_are_found(far: int, seed: int):
     random = Random(seed)
     groups = np.array(sorted(random.choices(range(5), k=60)))
     numbers = np.array(random.choices([0, 1, 2, far // 6, far // 5], k=60))
-    places = [(int(group), int(number)) for group, number in zip(groups, numbers, strict=True)]
-    expected = [(place, places.index(one, place + 1)) for place, one in enumerate(places) if one in places[place + 1 :]]
+    positions = [(int(group), int(number)) for group, number in zip(groups, numbers, strict=True)]
+    expected = [
+        (position, positions.index(one, position + 1))
+        for position, one in enumerate(positions)
+        if one in positions[position + 1 :]
+    ]
 
     keys, earlier, later = equal_pairs(np.bincount(groups, minlength=7), numbers)
 

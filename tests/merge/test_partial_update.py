@@ -90,14 +90,14 @@ def test_sequence_groups_follow_numbers_however_far_apart_they_are(
     engine = Engine({**dict.fromkeys(columns, kind), "a": pa.int32()}, options)
     stored = pa.array([*values, None], kind).to_pylist()
     history = [
-        Record("+I", {"k": key, **dict.fromkeys(columns, stored[place]), "a": place})
+        Record("+I", {"k": key, **dict.fromkeys(columns, stored[index]), "a": index})
         for key in range(3)
-        for place in range(key, len(stored))
+        for index in range(key, len(stored))
     ]
 
     merged = records_of(engine.flush(history))
 
-    newest = [max(range(key, len(values)), key=lambda place: (values[place], place)) for key in range(3)]
+    newest = [max(range(key, len(values)), key=lambda index: (values[index], index)) for key in range(3)]
     assert [record.row["a"] for record in merged] == newest
 
 

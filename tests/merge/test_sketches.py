@@ -29,10 +29,10 @@ def dense(random: Random) -> list[int]:
             return list(range(first, first + random.choice([1, 2, 3, 4, 5, 4_096, 65_536])))
         case 2:
             count = random.choice([1, 2, 3, 2_040, 2_047, 2_048])
-            return [first + 3 * place + more for place in range(count) for more in (0, 1)]
+            return [first + 3 * index + more for index in range(count) for more in (0, 1)]
         case 3:
             return [
-                first + 4 * place + more for place in range(random.choice([1, 4, 2_047, 2_048])) for more in range(3)
+                first + 4 * index + more for index in range(random.choice([1, 4, 2_047, 2_048])) for more in range(3)
             ]
         case 4:
             return list(range(first + 1, first + 65_536, 2))[: random.choice([4_096, 4_097, 32_768])]

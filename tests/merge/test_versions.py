@@ -37,7 +37,7 @@ def test_first_and_last_chosen_version(seed: int):
     steps = np.zeros(len(chosen), dtype=np.int8)
     versions = Versions(pa.record_batch({"k": np.arange(len(chosen))}), np.arange(len(chosen)), starts, ends, steps)
 
-    hits = [[place for place in range(begin, end) if chosen[place]] for begin, end in zip(starts, ends, strict=True)]
+    hits = [[index for index in range(begin, end) if chosen[index]] for begin, end in zip(starts, ends, strict=True)]
 
     assert versions.last(chosen).tolist() == [found[-1] if found else -1 for found in hits]
     assert versions.first(chosen).tolist() == [found[0] if found else -1 for found in hits]
@@ -85,20 +85,20 @@ def some_values(kind: pa.DataType, count: int, *, nulls: bool) -> pa.Array:
 @pytest.mark.parametrize("skip", [0, 5])
 def test_values_at_places(kind: pa.DataType, nulls: bool, skip: int):
     column = some_values(kind, 50, nulls=nulls).slice(skip)
-    places = np.array([3, 0, 44, 7, 7, 20, 1])
+    indices = np.array([3, 0, 44, 7, 7, 20, 1])
     values = column.to_pylist()
 
-    assert gather(column, places).to_pylist() == [values[place] for place in places]
-    absent = np.where(places == 7, -1, places)
+    assert gather(column, indices).to_pylist() == [values[index] for index in indices]
+    absent = np.where(indices == 7, -1, indices)
     found = gather(column, absent)
     found.validate(full=True)
-    assert found.to_pylist() == [None if place < 0 else values[place] for place in absent]
+    assert found.to_pylist() == [None if index < 0 else values[index] for index in absent]
     assert gather(column.slice(0, 0), np.array([-1, -1])).to_pylist() == [None, None]
 
     new = some_values(kind, 9, nulls=not nulls).slice(6)
-    mixed = replaced(column, places, np.array([1, 2, 6]), new)
+    mixed = replaced(column, indices, np.array([1, 2, 6]), new)
     mixed.validate(full=True)
-    expected = [values[place] for place in places]
+    expected = [values[index] for index in indices]
     expected[1], expected[2], expected[6] = new.to_pylist()
     assert mixed.to_pylist() == expected
     assert mixed.type == kind

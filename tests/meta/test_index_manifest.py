@@ -77,11 +77,11 @@ def test_java_reads_an_index_manifest_of_ours(oracle: JavaPaimon, tmp_path: Path
     snapshot = latest_snapshot(table)
     assert snapshot is not None
     assert snapshot.index_manifest is not None
-    place = table.paths.manifest(snapshot.index_manifest)
-    files = index_files(read_records(table.env.storage.read(place), place), place)
+    location = table.paths.manifest(snapshot.index_manifest)
+    files = index_files(read_records(table.env.storage.read(location), location), location)
 
     table.env.storage.overwrite(
-        place, write_records(INDEX_MANIFEST_SCHEMA, [index_file_to_record(item) for item in files])
+        location, write_records(INDEX_MANIFEST_SCHEMA, [index_file_to_record(item) for item in files])
     )
 
     oracle.assert_sound(path)

@@ -152,8 +152,8 @@ def run_trial(subject: str, view: View, name: str) -> Outcome:
 
 def _is_elsewhere(path: str, after: Mapping[str, Any]) -> bool:
     """Whether a file was moved: into a quarantine, out of one, or with its branch."""
-    place = _ASIDE.sub("", path)
-    return place in after or any(left.endswith(f"/{place}") for left in after)
+    location = _ASIDE.sub("", path)
+    return location in after or any(left.endswith(f"/{location}") for left in after)
 
 
 def _versions_forgotten(seen: Files, after: Files) -> set[str]:

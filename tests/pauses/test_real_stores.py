@@ -31,7 +31,7 @@ def lent() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
     if request.param == "local":
         return str(tmp_path), {}
     return f"s3://{BUCKET}/{uuid.uuid4()}", request.getfixturevalue("lent")
@@ -127,8 +127,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_action_paused_during_others_is_refused_or_readable(place: tuple[str, dict[str, str]], name: str) -> None:
-    case, (warehouse, options) = CASES[name], place
+def test_an_action_paused_during_others_is_refused_or_readable(location: tuple[str, dict[str, str]], name: str) -> None:
+    case, (warehouse, options) = CASES[name], location
     keys = [] if name.startswith("append") else ["k"]
     bucket = {"bucket": "1", **({} if keys else {"bucket-key": "k"})}
     table = Catalog(warehouse, storage_options=options).create_table(

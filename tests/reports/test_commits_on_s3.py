@@ -72,10 +72,10 @@ def test_pypaimon_loses_one_of_two_commits(s3: dict[str, str], pypaimon: PyPaimo
         "fs.s3.accessKeySecret": s3["s3.secret-key"],
         "fs.s3.region": s3["s3.region"],
     }
-    place = InCatalog(options, "db.t")
-    pypaimon.create(place, SCHEMA)
+    location = InCatalog(options, "db.t")
+    pypaimon.create(location, SCHEMA)
 
-    pypaimon.append_at_once(place, pa.table({"k": [1]}), pa.table({"k": [2]}))
+    pypaimon.append_at_once(location, pa.table({"k": [1]}), pa.table({"k": [2]}))
 
     table = open_table(f"{warehouse}/db.db/t", storage_options=s3)
     assert table.latest_snapshot_id() == 1

@@ -26,10 +26,10 @@ OPTIONS = {
 @pytest.mark.parametrize("seed", range(30))
 def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None:
     chance = random.Random(seed)
-    place = Place()
-    place.make(SCHEMA, ["k"], [], OPTIONS)
-    storage = UnreliableStorage(place.inner, chance)
-    table = place.through(storage).handle
+    location = Place()
+    location.make(SCHEMA, ["k"], [], OPTIONS)
+    storage = UnreliableStorage(location.inner, chance)
+    table = location.through(storage).handle
     may_be: dict[int, set[int]] = {}
     acknowledged = []
 
@@ -57,5 +57,5 @@ def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None
     assert_each_key_in_one_bucket(table)
     # Nothing was compacted, so that all files but those placed again are live.
     data = {entry.file.name for entry in live_entries(table, latest_snapshot(table))}
-    stored = [info.path.rpartition("/")[2] for info in place.inner.walk(place.root)]
+    stored = [info.path.rpartition("/")[2] for info in location.inner.walk(location.root)]
     assert {name for name in stored if name.startswith("data-")} == data

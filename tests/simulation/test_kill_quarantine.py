@@ -339,14 +339,14 @@ def test_a_file_that_is_there_with_another_size_is_never_replaced() -> None:
     history = begin()
     name = without_list(history)
     moved = min(path for path in stored(history) if f"/quarantine/{name}/bucket-0/" in path)
-    place = moved.replace(f"/quarantine/{name}", "")
-    history.storage.overwrite(place, b"the whole file")
+    location = moved.replace(f"/quarantine/{name}", "")
+    history.storage.overwrite(location, b"the whole file")
 
     back = history.run(Restore(quarantine=name))
 
     assert back.status == "stopped"
-    assert place in back.stopped[0]
-    assert history.storage.read(place) == b"the whole file"
+    assert location in back.stopped[0]
+    assert history.storage.read(location) == b"the whole file"
     assert history.storage.exists(moved)
 
 

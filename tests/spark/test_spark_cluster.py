@@ -102,8 +102,8 @@ def test_executors_of_a_cluster_get_the_engine_that_was_shipped(outcomes):
     assert "Spark gave the job up because its workers lack the engine" in message
     assert "ship_engine(session)" in message
 
-    (place,) = outcomes["shipped"]
-    assert ".zip/paimon_engine" in place
+    (location,) = outcomes["shipped"]
+    assert ".zip/paimon_engine" in location
     assert outcomes["parallelism"] >= 1
 
 

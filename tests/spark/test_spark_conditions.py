@@ -103,7 +103,7 @@ def test_conditions_say_the_same_of_every_row(spark: SparkSession, rows: pa.Tabl
     pairs = [(one, text) for one in bound if (text := spark_condition(one, columns)) is not None]
     assert len(pairs) > 250
 
-    expressions = {str(place): to_arrow_expression(one, SCHEMA) for place, (one, _) in enumerate(pairs)}
+    expressions = {str(index): to_arrow_expression(one, SCHEMA) for index, (one, _) in enumerate(pairs)}
     expected = ds.dataset(rows).to_table(columns=expressions)
     taken = pa.schema(
         [
@@ -112,10 +112,10 @@ def test_conditions_say_the_same_of_every_row(spark: SparkSession, rows: pa.Tabl
         ]
     )
     frame = spark.createDataFrame(rows.cast(taken), from_arrow_schema(taken))
-    found = frame.selectExpr(*(f"({text}) AS `{place}`" for place, (_, text) in enumerate(pairs))).toArrow()
+    found = frame.selectExpr(*(f"({text}) AS `{index}`" for index, (_, text) in enumerate(pairs))).toArrow()
 
-    for place, (one, text) in enumerate(pairs):
-        assert found.column(place).to_pylist() == expected.column(place).to_pylist(), f"{one}: {text}"
+    for index, (one, text) in enumerate(pairs):
+        assert found.column(index).to_pylist() == expected.column(index).to_pylist(), f"{one}: {text}"
 
 
 def test_files_are_skipped_for_conditions_only_where_no_row_matches(
@@ -124,9 +124,9 @@ def test_files_are_skipped_for_conditions_only_where_no_row_matches(
     """Spark's own reader compares ranges and dictionaries of the files with the condition of a query."""
     for name in ("f", "d"):
         column = rows[name].combine_chunks()
-        place = rows.schema.get_field_index(name)
+        index = rows.schema.get_field_index(name)
         rows = rows.set_column(
-            place, SCHEMA.field(name), pc.if_else(pc.is_nan(column), pa.scalar(1, column.type), column)
+            index, SCHEMA.field(name), pc.if_else(pc.is_nan(column), pa.scalar(1, column.type), column)
         )
     rows = rows.append_column("id", pa.array(range(len(rows)), pa.int32()))
     table = Catalog(str(tmp_path), executor=SparkExecutor(spark)).create_table("db.t", schema=rows.schema)

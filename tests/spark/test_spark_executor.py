@@ -192,9 +192,9 @@ def test_workers_of_a_server_use_the_engine_that_was_shipped(connect, monkeypatc
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     ship_engine(connect)
 
-    (place,) = values(SparkExecutor(connect).map(where_the_engine_is, [0], config=CONFIG))
+    (location,) = values(SparkExecutor(connect).map(where_the_engine_is, [0], config=CONFIG))
 
-    assert ".zip/paimon_engine" in place
+    assert ".zip/paimon_engine" in location
 
 
 def test_memory_storage_is_refused(spark):

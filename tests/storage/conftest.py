@@ -101,7 +101,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.param("hdfs", marks=pytest.mark.java),
     ]
 )
-def place(request: pytest.FixtureRequest, tmp_path) -> Place:
+def location(request: pytest.FixtureRequest, tmp_path) -> Place:
     roots = {"path": str(tmp_path), "file": f"file://{tmp_path}"}
     kind = request.param
     if kind == "locked":

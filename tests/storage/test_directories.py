@@ -14,44 +14,44 @@ from paimon_engine.storage.locked import LockedStorage
 HOUR_MS = 3_600_000
 
 
-def has_directories(place) -> bool:
-    return not place.root.startswith(("memory:", "s3:"))
+def has_directories(location) -> bool:
+    return not location.root.startswith(("memory:", "s3:"))
 
 
-def test_a_directory_is_made_where_there_are_any(place):
-    place.storage.make_dir(place.path("a/b"))
-    place.storage.make_dir(place.path("a/b"))
+def test_a_directory_is_made_where_there_are_any(location):
+    location.storage.make_dir(location.path("a/b"))
+    location.storage.make_dir(location.path("a/b"))
 
-    assert place.storage.exists(place.path("a/b")) == has_directories(place)
+    assert location.storage.exists(location.path("a/b")) == has_directories(location)
 
 
-def test_a_directory_is_renamed_with_all_that_is_in_it(place):
-    place.storage.create(place.path("old/deep/f"), b"1")
-    place.storage.create(place.path("older"), b"2")
-    if place.root.startswith("s3:"):
+def test_a_directory_is_renamed_with_all_that_is_in_it(location):
+    location.storage.create(location.path("old/deep/f"), b"1")
+    location.storage.create(location.path("older"), b"2")
+    if location.root.startswith("s3:"):
         with pytest.raises(UnsupportedError, match="has no directories"):
-            place.storage.rename_dir(place.path("old"), place.path("new"))
+            location.storage.rename_dir(location.path("old"), location.path("new"))
         return
-    place.storage.rename_dir(place.path("old"), place.path("new/er"))
+    location.storage.rename_dir(location.path("old"), location.path("new/er"))
 
-    assert sorted(info.path for info in place.storage.walk(place.root)) == [
-        place.path("new/er/deep/f"),
-        place.path("older"),
+    assert sorted(info.path for info in location.storage.walk(location.root)) == [
+        location.path("new/er/deep/f"),
+        location.path("older"),
     ]
-    assert not place.storage.exists(place.path("old"))
+    assert not location.storage.exists(location.path("old"))
 
 
-def test_a_directory_never_replaces_another(place):
+def test_a_directory_never_replaces_another(location):
     for name in ("a/f", "b/f"):
-        place.storage.create(place.path(name), name.encode())
-    if place.root.startswith("s3:"):
+        location.storage.create(location.path(name), name.encode())
+    if location.root.startswith("s3:"):
         pytest.skip("object stores rename nothing")
     with pytest.raises(StorageError, match="the name is taken"):
-        place.storage.rename_dir(place.path("a"), place.path("b"))
+        location.storage.rename_dir(location.path("a"), location.path("b"))
     with pytest.raises(NotFoundError):
-        place.storage.rename_dir(place.path("c"), place.path("d"))
+        location.storage.rename_dir(location.path("c"), location.path("d"))
 
-    assert place.storage.read(place.path("b/f")) == b"b/f"
+    assert location.storage.read(location.path("b/f")) == b"b/f"
 
 
 class Leases:

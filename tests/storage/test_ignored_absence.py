@@ -71,34 +71,34 @@ def fresh(proxy: Proxy) -> dict[str, str]:
 
 
 def test_no_commit_is_acknowledged(proxy: Proxy) -> None:
-    place = f"s3://careless/{uuid.uuid4()}"
+    location = f"s3://careless/{uuid.uuid4()}"
     proxy.drops = False
-    Catalog(place, storage_options=fresh(proxy)).create_table("d.t", schema=SCHEMA)
+    Catalog(location, storage_options=fresh(proxy)).create_table("d.t", schema=SCHEMA)
     proxy.drops = True
 
     def write(number: int) -> str:
-        table = Catalog(place, storage_options=fresh(proxy)).table("d.t")
+        table = Catalog(location, storage_options=fresh(proxy)).table("d.t")
         with pytest.raises(UnsupportedError, match=r"s3://careless ignores create-if-absent.*JDBC catalog"):
             table.write(pa.table({"k": [number]}))
         return "refused"
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(write, range(4))) == ["refused"] * 4
-    storage = storage_for(place, proxy.options)
-    table = Catalog(place, storage_options=proxy.options).table("d.t")
+    storage = storage_for(location, proxy.options)
+    table = Catalog(location, storage_options=proxy.options).table("d.t")
     assert table.to_arrow().num_rows == 0
-    left = {info.path.rpartition("/")[2] for info in storage.walk(place)}
+    left = {info.path.rpartition("/")[2] for info in storage.walk(location)}
     assert left == {"schema-0"}
 
 
 def test_no_table_is_created_there(proxy: Proxy) -> None:
     proxy.drops = True
-    place = f"s3://careless/{uuid.uuid4()}"
+    location = f"s3://careless/{uuid.uuid4()}"
 
     with pytest.raises(UnsupportedError, match="ignores create-if-absent"):
-        Catalog(place, storage_options=fresh(proxy)).create_table("d.t", schema=SCHEMA)
+        Catalog(location, storage_options=fresh(proxy)).create_table("d.t", schema=SCHEMA)
 
-    assert list(storage_for(place, proxy.options).walk(place)) == []
+    assert list(storage_for(location, proxy.options).walk(location)) == []
 
 
 def test_the_doctor_and_the_connection_test_show_it(proxy: Proxy) -> None:
@@ -114,15 +114,15 @@ def test_the_doctor_and_the_connection_test_show_it(proxy: Proxy) -> None:
 def test_a_store_that_honours_it_is_tested_once_by_all_threads(proxy: Proxy) -> None:
     proxy.drops = False
     storage = storage_for("s3://careless", fresh(proxy))
-    place = f"s3://careless/{uuid.uuid4()}"
+    location = f"s3://careless/{uuid.uuid4()}"
 
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda number: storage.create(f"{place}/{number}", b"x"), range(8)))
+        made = list(pool.map(lambda number: storage.create(f"{location}/{number}", b"x"), range(8)))
 
     assert made == [True] * 8
     probes = [path for path in proxy.puts if "create-if-absent" in path]
     assert len(probes) == 2
-    assert {info.path.rpartition("/")[2] for info in storage.walk(place)} == {str(number) for number in range(8)}
+    assert {info.path.rpartition("/")[2] for info in storage.walk(location)} == {str(number) for number in range(8)}
 
 
 def test_a_lock_or_a_server_makes_the_question_needless(proxy: Proxy) -> None:

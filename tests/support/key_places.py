@@ -30,8 +30,8 @@ def stored_keys(table: TableHandle) -> Iterator[tuple[bytes, int, pa.RecordBatch
     """Partition, bucket and keys without their partition columns, of all live files, delete records included."""
     names = table.schema.trimmed_primary_keys
     for entry in live_entries(table, latest_snapshot(table)):
-        place = bucket_location(table, entry.partition, entry.bucket)
-        for rows in read_data_file(table, place, entry.file, names, with_system_columns=False):
+        location = bucket_location(table, entry.partition, entry.bucket)
+        for rows in read_data_file(table, location, entry.file, names, with_system_columns=False):
             yield entry.partition, entry.bucket, rows
 
 

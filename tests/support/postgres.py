@@ -71,9 +71,11 @@ def start_postgres() -> Iterator[PostgresServer]:
 
 def _binaries() -> Path | None:
     found = shutil.which("initdb")
-    places = [Path(found).resolve().parent] if found else []
-    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((place for place in places if (place / "pg_ctl").exists() and (place / "initdb").exists()), None)
+    locations = [Path(found).resolve().parent] if found else []
+    locations += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next(
+        (location for location in locations if (location / "pg_ctl").exists() and (location / "initdb").exists()), None
+    )
 
 
 def _user() -> str | None:

@@ -154,9 +154,9 @@ class PyPaimon:
         self.create(path, tables[0].schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options)
         self.append(path, *tables)
 
-    def alter(self, place: Place, *changes: tuple[str, list[Any]]) -> None:
+    def alter(self, location: Place, *changes: tuple[str, list[Any]]) -> None:
         """Changes the schema; each change is its name and arguments, a type as `{"type": …}`."""
-        self._call("alter", place, changes=[list(one) for one in changes])
+        self._call("alter", location, changes=[list(one) for one in changes])
 
     def ask(self, options: Mapping[str, str], method: str, *arguments: Any) -> Any:
         """What a method of the catalog with these options answers."""

@@ -301,12 +301,12 @@ def put(fields: list[dict[str, Any]], column: dict[str, Any], move: dict[str, An
     names = [one["name"] for one in fields]
     match (move or {}).get("type", "LAST"):
         case "FIRST":
-            place = 0
+            position = 0
         case "LAST":
-            place = len(fields)
+            position = len(fields)
         case kind:
-            place = names.index(move["referenceFieldName"]) + (kind == "AFTER")
-    fields.insert(place, column)
+            position = names.index(move["referenceFieldName"]) + (kind == "AFTER")
+    fields.insert(position, column)
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -68,7 +68,7 @@ HELD: list[tuple[pa.DataType, list[Any], Any]] = [
 
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
 def test_values_of_arrow_types_are_stored(tmp_path: Path, form: str):
-    columns = {f"c{place}": pa.array([values[0], None], kind) for place, (kind, values, _) in enumerate(HELD)}
+    columns = {f"c{index}": pa.array([values[0], None], kind) for index, (kind, values, _) in enumerate(HELD)}
     rows = pa.table(columns)
     table = Catalog(str(tmp_path)).create_table("db.t", schema=rows.schema, options={"file.format": form})
 

@@ -99,7 +99,7 @@ def _rewrite_list(history: History, **changes: Any) -> None:
     """The newest snapshot's base list says something else of its first manifest."""
     path = history.handle.paths.manifest(_base_list(history, 3))
     reader = fastavro.reader(io.BytesIO(history.storage.read(path)))
-    records = [{**record, **(changes if place == 0 else {})} for place, record in enumerate(reader)]
+    records = [{**record, **(changes if index == 0 else {})} for index, record in enumerate(reader)]
     sink = io.BytesIO()
     assert reader.writer_schema is not None
     fastavro.writer(sink, reader.writer_schema, records)

@@ -170,8 +170,8 @@ def test_values_of_one_key_of_a_map_are_indexed(make_table: MakeTable):
     [file] = table.write({"k": [1], "n": [1], "s": ["x"], "m": [[("a", "1")]]}).files
 
     assert file.embedded_file_index is not None
-    places = read_head(io.BytesIO(file.embedded_file_index), "x")
-    assert places.keys() == {"m[a]", "m[z]"}
+    locations = read_head(io.BytesIO(file.embedded_file_index), "x")
+    assert locations.keys() == {"m[a]", "m[z]"}
 
 
 @pytest.mark.parametrize("one", WITH_INDEXES)
@@ -182,8 +182,10 @@ def test_indexes_have_the_bytes_that_java_gave_them(one: Case):
 def assert_stored_bytes_are_ours(handle: TableHandle) -> None:
     for entry in live_entries(handle, latest_snapshot(handle)):
         index = FileIndexWriter(wanted_indexes(handle.schema))
-        place = bucket_location(handle, entry.partition, entry.bucket)
-        for rows in read_data_file(handle, place, entry.file, handle.schema.row_type.names, with_system_columns=False):
+        location = bucket_location(handle, entry.partition, entry.bucket)
+        for rows in read_data_file(
+            handle, location, entry.file, handle.schema.row_type.names, with_system_columns=False
+        ):
             index.add(rows)
 
         assert index.finish() == stored_index(handle, entry)

@@ -36,8 +36,8 @@ def subject(make_table: MakeTable) -> Subject:
 
 
 def _decoded(subject: Subject, file: DataFile, scan: ScanOptions = OMIT, columns: Sequence[str] = ("k", "v")) -> Any:
-    place = bucket_location(subject.handle, EMPTY_ROW, 0)
-    [rows] = read_data_file(subject.handle, place, file, columns, with_system_columns=True, scan=scan)
+    location = bucket_location(subject.handle, EMPTY_ROW, 0)
+    [rows] = read_data_file(subject.handle, location, file, columns, with_system_columns=True, scan=scan)
     return rows
 
 
@@ -109,8 +109,8 @@ def test_one_row_group_of_several_with_a_delete(subject: Subject, scan: ScanOpti
     kinds = pa.array([0, 0, 3], pa.int8())
     file = _rewritten(subject, lambda rows: rows.set_column(2, "_VALUE_KIND", kinds), row_group_size=2)
 
-    place = bucket_location(subject.handle, EMPTY_ROW, 0)
-    rows = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, scan=scan)
+    location = bucket_location(subject.handle, EMPTY_ROW, 0)
+    rows = read_data_file(subject.handle, location, file, ["k", "v"], with_system_columns=True, scan=scan)
     [batch] = rows
     assert batch.schema.names == ALL
     assert batch["_VALUE_KIND"] == kinds

@@ -50,8 +50,8 @@ def rows_of(run: int) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def table_of_runs(place: str, **options: str) -> Table:
-    table = Catalog(place).create_table(
+def table_of_runs(index: str, **options: str) -> Table:
+    table = Catalog(index).create_table(
         "db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1", "metadata.stats-mode": "full", **options}
     )
     for run in range(4):
@@ -125,12 +125,12 @@ def test_the_order_of_versions_looks_at_texts_themselves() -> None:
 
 
 def test_texts_of_today_are_joined_with_numbers_of_older_files() -> None:
-    place = SCHEMA.get_field_index("rank")
+    index = SCHEMA.get_field_index("rank")
     table = Catalog(f"memory://{uuid.uuid4()}").create_table(
-        "db.t", schema=SCHEMA.set(place, pa.field("rank", pa.int32())), primary_keys=["k"], options={"bucket": "1"}
+        "db.t", schema=SCHEMA.set(index, pa.field("rank", pa.int32())), primary_keys=["k"], options={"bucket": "1"}
     )
     old = rows_of(0)
-    table.write(old.set_column(place, "rank", old["rank"].cast(pa.int32())))
+    table.write(old.set_column(index, "rank", old["rank"].cast(pa.int32())))
     table.alter([{"change": "update_column_type", "name": "rank", "type": "STRING"}])
     table.write(rows_of(1))
     before = table.to_arrow()
@@ -195,9 +195,9 @@ def read(file: bytes) -> list[pa.RecordBatch]:
 
 
 def test_texts_come_as_numbers_only_where_few_of_them_repeat() -> None:
-    few = pa.array([f"city-{place % 40}" for place in range(5_000)])
-    many = pa.array([f"city-{place % 2_000}" for place in range(20_000)])
-    other = pa.array([f"city-{place}" for place in range(5_000)])
+    few = pa.array([f"city-{index % 40}" for index in range(5_000)])
+    many = pa.array([f"city-{index % 2_000}" for index in range(20_000)])
+    other = pa.array([f"city-{index}" for index in range(5_000)])
 
     for texts, is_kept in ((few, True), (many, False), (other, False)):
         found = read(written([texts])[0])
@@ -206,7 +206,7 @@ def test_texts_come_as_numbers_only_where_few_of_them_repeat() -> None:
 
 
 def test_a_dictionary_is_written_as_one_again_though_each_run_has_its_own() -> None:
-    runs = [pa.array([f"{run}-{place % 5}" for place in range(3_000)]).dictionary_encode() for run in range(3)]
+    runs = [pa.array([f"{run}-{index % 5}" for index in range(3_000)]).dictionary_encode() for run in range(3)]
 
     file = pq.ParquetFile(io.BytesIO(written(runs)[0]))
 

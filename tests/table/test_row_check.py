@@ -27,9 +27,9 @@ def subject(make_table: MakeTable) -> Subject:
 
 
 def rows(subject: Subject, file: DataFile, deleted: list[int] | None = None) -> int:
-    place = bucket_location(subject.handle, EMPTY_ROW, 0)
+    location = bucket_location(subject.handle, EMPTY_ROW, 0)
     gone = None if deleted is None else RowBitmap.of(np.array(deleted, np.int64))
-    read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, mask=RowMask(gone))
+    read = read_data_file(subject.handle, location, file, ["k", "v"], with_system_columns=True, mask=RowMask(gone))
     return sum(batch.num_rows for batch in read)
 
 
@@ -74,9 +74,9 @@ def test_a_largest_key_that_the_file_does_not_have_is_fine(subject: Subject) -> 
 
 
 def test_keys_are_looked_at_without_system_columns_too(subject: Subject) -> None:
-    place, file = bucket_location(subject.handle, EMPTY_ROW, 0), replace(subject.files[0], min_key=key(subject, 2))
+    location, file = bucket_location(subject.handle, EMPTY_ROW, 0), replace(subject.files[0], min_key=key(subject, 2))
     with pytest.raises(CorruptTableError, match=r"first key is \(1,\), its manifest says \(2,\)"):
-        list(read_data_file(subject.handle, place, file, ["k"], with_system_columns=False))
+        list(read_data_file(subject.handle, location, file, ["k"], with_system_columns=False))
 
 
 def test_a_deletion_vector_of_rows_that_the_file_does_not_have(subject: Subject) -> None:
@@ -107,8 +107,8 @@ def test_contents_that_no_writer_leaves(subject: Subject, changes: dict[str, Any
     storage = subject.handle.env.storage
     table = pq.read_table(io.BytesIO(storage.read(path)))
     for name, values in changes.items():
-        place = table.schema.names.index(name)
-        table = table.remove_column(place) if values is None else table.set_column(place, name, values)
+        location = table.schema.names.index(name)
+        table = table.remove_column(location) if values is None else table.set_column(location, name, values)
     sink = io.BytesIO()
     pq.write_table(table, sink)
     storage.overwrite(path, sink.getvalue())

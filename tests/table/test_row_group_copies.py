@@ -122,10 +122,10 @@ def rows_of(keys: Sequence[int], **columns: Any) -> pa.Table:
     return pa.table(made | columns, SCHEMA)
 
 
-def table_of(place: Path, rows: pa.Table, *, kinds: Sequence[str] | None = None, **options: str) -> Table:
+def table_of(index: Path, rows: pa.Table, *, kinds: Sequence[str] | None = None, **options: str) -> Table:
     """A table of ten row groups in one file."""
     given = {"bucket": "1", "num-sorted-run.compaction-trigger": "9", **options}
-    table = Catalog(str(place)).create_table("db.t", schema=rows.schema, primary_keys=["k"], options=given)
+    table = Catalog(str(index)).create_table("db.t", schema=rows.schema, primary_keys=["k"], options=given)
     table.write(rows, row_kinds=None if kinds is None else list(kinds))
     return table
 
@@ -213,7 +213,7 @@ def test_small_row_groups_are_merged(tmp_path: Path, copied: list[int]):
 def row_group_sizes(path: Path) -> list[int]:
     footer = pq.read_metadata(path)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    return [sum(one.column(place).total_compressed_size for place in range(one.num_columns)) for one in groups]
+    return [sum(one.column(index).total_compressed_size for index in range(one.num_columns)) for one in groups]
 
 
 def test_row_groups_of_several_files_and_keys(tmp_path: Path, copied: list[int]):
@@ -221,7 +221,7 @@ def test_row_groups_of_several_files_and_keys(tmp_path: Path, copied: list[int])
     table = Catalog(str(tmp_path)).create_table(
         "db.t", schema=schema, primary_keys=["a", "b"], options={"bucket": "1", "target-file-size": "2 kb"}
     )
-    pairs = [(f"{place // 20:03}", place % 20) for place in range(280)]
+    pairs = [(f"{index // 20:03}", index % 20) for index in range(280)]
 
     def write(rows: Sequence[tuple[str, int]]) -> None:
         table.write(pa.table(list(zip(*rows, strict=True)), schema=schema))
@@ -272,22 +272,22 @@ def test_files_stay_near_their_target_size(tmp_path: Path, copied: list[int]):
 # ── and which not ───────────────────────────────────────────────────────────────────────────────
 
 
-def with_deletes(place: Path) -> Table:
-    return table_of(place, BASE, kinds=["-D" if key == 42 else "+I" for key in BASE["k"].to_pylist()])
+def with_deletes(index: Path) -> Table:
+    return table_of(index, BASE, kinds=["-D" if key == 42 else "+I" for key in BASE["k"].to_pylist()])
 
 
 def with_value(column: str, key: int, value: Any, **options: str) -> Callable[[Path], Table]:
     values = [value if one == key else old for one, old in zip(BASE["k"].to_pylist(), BASE[column].to_pylist())]  # noqa: B905
-    return lambda place: table_of(place, rows_of(BASE["k"].to_pylist(), **{column: values}), **options)
+    return lambda index: table_of(index, rows_of(BASE["k"].to_pylist(), **{column: values}), **options)
 
 
 def with_options(**options: str) -> Callable[[Path], Table]:
-    return lambda place: table_of(place, BASE, **options)
+    return lambda index: table_of(index, BASE, **options)
 
 
 def altered(change: SchemaChange, **options: str) -> Callable[[Path], Table]:
-    def make(place: Path) -> Table:
-        table = table_of(place, BASE, **options)
+    def make(index: Path) -> Table:
+        table = table_of(index, BASE, **options)
         table.alter([change])
         return table
 

@@ -126,7 +126,7 @@ def _entries(table: TableHandle, like: list[ManifestEntry], files: int, partitio
     """Files partition by partition, as commits of a day bring them; in keyed tables one run at the highest level."""
     types = [field.type for field in table.schema.partition_type]
     for number in range(files):
-        day, place = divmod(number * partitions, files)
+        day, index = divmod(number * partitions, files)
         entry = like[day % len(like)]
         low, high = number * _IDS_PER_FILE, (number + 1) * _IDS_PER_FILE - 1
         file, stats = entry.file, entry.file.value_stats
@@ -138,8 +138,8 @@ def _entries(table: TableHandle, like: list[ManifestEntry], files: int, partitio
             max_key=_with_first(file.max_key, high),
             key_stats=_with_ids(file.key_stats, low, high),
             value_stats=_with_ids(stats, low, high),
-            min_sequence_number=place,
-            max_sequence_number=place,
+            min_sequence_number=index,
+            max_sequence_number=index,
         )
         yield replace(entry, partition=encode_row(types, [day], reserve_null=False), file=file)
 
@@ -213,10 +213,10 @@ def with_orphans(warehouse: str, files: int) -> None:
     append_table(warehouse, files)
     table = handle(warehouse)
     old = time.time() - _OLD.total_seconds()
-    for place, entry in enumerate(live_entries(table, latest_snapshot(table))):
+    for index, entry in enumerate(live_entries(table, latest_snapshot(table))):
         folder = Path(bucket_path(table, entry.partition, entry.bucket).removeprefix("file://"))
         folder.mkdir(parents=True, exist_ok=True)
-        names = [entry.file.name, *([f"data-{uuid.uuid4()}-0.parquet"] if place % _FILES_PER_ORPHAN == 0 else [])]
+        names = [entry.file.name, *([f"data-{uuid.uuid4()}-0.parquet"] if index % _FILES_PER_ORPHAN == 0 else [])]
         for name in names:
             (folder / name).touch()
             os.utime(folder / name, (old, old))

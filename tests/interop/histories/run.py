@@ -237,11 +237,11 @@ class _Trial:
 
     def _plain(self, rows: Sequence[Row], names: Sequence[str], first: int = 0) -> list[Row]:
         """Rows with the elements of unordered columns sorted; `first` is the index of the first column."""
-        places = [first + place for place, name in enumerate(names) if name in self.program.unordered]
+        indices = [first + index for index, name in enumerate(names) if name in self.program.unordered]
         plain = [_numbers(row) for row in rows]
         for row in plain:
-            for place in places:
-                row[place] = row[place] and sorted(row[place], key=text_of)
+            for index in indices:
+                row[index] = row[index] and sorted(row[index], key=text_of)
         return plain
 
     def _same_changelogs(self) -> None:
@@ -319,8 +319,8 @@ class _Trial:
     def _has_wrong_nulls(self, found: _Read) -> bool:
         """Whether Java gives a null in a column that has none: a changelog that is merged retracts what is not there."""
         whole = {name for name, kind in self.program.fields if kind.endswith("NOT NULL")}
-        places = [place for place, name in enumerate(found[0]) if name in whole]
-        return any(row[place] is None for row in found[1] for place in places)
+        indices = [index for index, name in enumerate(found[0]) if name in whole]
+        return any(row[index] is None for row in found[1] for index in indices)
 
     def _with_keys(self, found: _Read | None) -> _Read | None:
         """The rows without what Java 0.9 gives no key: what partial-update makes of retracts alone.
@@ -330,12 +330,12 @@ class _Trial:
         options = self.program.options
         if found is None or options.get("merge-engine") != "partial-update":
             return found
-        places = [place for place, name in enumerate(found[0]) if name in self.program.primary_keys]
+        indices = [index for index, name in enumerate(found[0]) if name in self.program.primary_keys]
         if any(key.endswith(".sequence-group") for key in options):
             return found[0], [
-                [None if place in places else value for place, value in enumerate(row)] for row in found[1]
+                [None if index in indices else value for index, value in enumerate(row)] for row in found[1]
             ]
-        return found[0], [row for row in found[1] if any(row[place] is not None for place in places)]
+        return found[0], [row for row in found[1] if any(row[index] is not None for index in indices)]
 
     def _same_vectors(self) -> None:
         for number, step in enumerate(self.program.steps):
@@ -407,9 +407,9 @@ def _positions(oracle: JavaPaimon, path: Path, step: Step) -> dict[str, list[int
     for file in oracle.call("files", table=str(path))["files"]:
         (stored,) = path.rglob(file["file"])
         column = _column(stored, step["column"])
-        places = [place for place, value in enumerate(column) if value == step["value"]]
-        if places:
-            found[stored.name] = places
+        indices = [index for index, value in enumerate(column) if value == step["value"]]
+        if indices:
+            found[stored.name] = indices
     return found
 
 

@@ -59,11 +59,11 @@ def _alike(problem: str) -> str:
 def _smaller(program: Program) -> Iterator[Program]:
     """Programs with something less, the largest parts first."""
     steps = program.steps
-    for place in reversed(range(len(steps))):
-        yield replace(program, steps=[*steps[:place], *steps[place + 1 :]])
-    for place, step in enumerate(steps):
+    for index in reversed(range(len(steps))):
+        yield replace(program, steps=[*steps[:index], *steps[index + 1 :]])
+    for index, step in enumerate(steps):
         for less in _less_of(step):
-            yield replace(program, steps=[*steps[:place], less, *steps[place + 1 :]])
+            yield replace(program, steps=[*steps[:index], less, *steps[index + 1 :]])
     for key in program.options:
         if key != "bucket" and not (program.picks_are_certain and key in DECIDING):
             yield replace(program, options={name: value for name, value in program.options.items() if name != key})
@@ -80,12 +80,12 @@ def _less_of(step: Step) -> Iterator[Step]:
         yield {**step, "rows": rows[:half]}
         yield {**step, "rows": rows[half:]}
     if 1 < len(rows) <= 6:
-        for place in range(len(rows)):
-            yield {**step, "rows": [*rows[:place], *rows[place + 1 :]]}
+        for index in range(len(rows)):
+            yield {**step, "rows": [*rows[:index], *rows[index + 1 :]]}
     changes = step.get("changes", [])
     if len(changes) > 1:
-        for place in range(len(changes)):
-            yield {**step, "changes": [*changes[:place], *changes[place + 1 :]]}
+        for index in range(len(changes)):
+            yield {**step, "changes": [*changes[:index], *changes[index + 1 :]]}
 
 
 def _without_columns(program: Program) -> Iterator[Program]:
@@ -93,14 +93,14 @@ def _without_columns(program: Program) -> Iterator[Program]:
         return
     named = {*program.primary_keys, *program.partition_keys}
     texts = [*program.options, *program.options.values()]
-    for place, (name, _) in enumerate(program.fields):
+    for index, (name, _) in enumerate(program.fields):
         if name in named or any(name in re.split(r"[.,;:]", text) for text in texts):
             continue
         steps = [
-            {**step, "rows": [[*row[: place + 1], *row[place + 2 :]] for row in step["rows"]]}
+            {**step, "rows": [[*row[: index + 1], *row[index + 2 :]] for row in step["rows"]]}
             if "rows" in step
             else step
             for step in program.steps
         ]
-        fields = [*program.fields[:place], *program.fields[place + 1 :]]
+        fields = [*program.fields[:index], *program.fields[index + 1 :]]
         yield replace(program, steps=steps, fields=fields)

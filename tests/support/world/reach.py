@@ -173,8 +173,8 @@ class Reach:
         """A changelog needs its list; where a table writes none, its commit's lists and what writers added in it."""
         if changelog.get("changelogManifestList"):
             yield from self._changelog(changelog)
-        place = "" if branch is None else f"branch/branch-{branch}/"
-        schema = json.loads(self.storage.read(f"{self.root}/{place}schema/schema-{changelog['schemaId']}"))
+        location = "" if branch is None else f"branch/branch-{branch}/"
+        schema = json.loads(self.storage.read(f"{self.root}/{location}schema/schema-{changelog['schemaId']}"))
         if schema["options"].get("changelog-producer", "none") != "none":
             return
         for name in (changelog["baseManifestList"], changelog["deltaManifestList"]):
