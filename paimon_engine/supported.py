@@ -19,7 +19,6 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 
 _READ_SWITCHES: Final = (
     "sequence.snapshot-ordering",
-    "data-evolution.enabled",
     "deletion-vectors.merge-on-read",
     "postpone.merge-on-read",
     "chain-table.enabled",
@@ -63,6 +62,18 @@ def check_readable(options: TableOptions) -> None:
     _refuse("reading", reasons)
 
 
+def check_changes_readable(options: TableOptions) -> None:
+    """Raises UnsupportedError if the engine cannot read what changed in the table, but only a state of it."""
+    key = "data-evolution.enabled"
+    _refuse("reading the changes of", [f"'{key}'"] if _is_on(options, key) else [])
+
+
+def check_complete_files(options: TableOptions) -> None:
+    """Raises UnsupportedError if a row may need several files, so that taking one away would bring old values back."""
+    key = "data-evolution.enabled"
+    _refuse("removing single files of", [f"'{key}'"] if _is_on(options, key) else [])
+
+
 def check_row_views_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the table's options require another shape of its `audit_log` and `binlog`."""
     key = "table-read.sequence-number.enabled"
@@ -87,6 +98,7 @@ _WRITE_BLOCKERS: Final = (
     *(f"pk-{kind}.index.columns" for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")),
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
+    "data-evolution.enabled",
     "primary-key.nullable",
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",

@@ -24,6 +24,7 @@ from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Spec
+from paimon_engine.supported import check_complete_files
 from paimon_engine.table.commit.commit import Conflict, commit
 from paimon_engine.table.commit.job_commit import conflict_error
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
@@ -76,9 +77,10 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
     """Removes what is missing; once for a `commit_user`. Safe to run concurrently with writers.
 
     Raises: NotFoundError if manifests are missing too (`remove_unexisting_manifests` first); ConflictError;
-    StorageError if the store does not answer.
+    UnsupportedError where a row needs several files; StorageError if the store does not answer.
     """
     table, executor = context.table, context.executor
+    check_complete_files(table.options)
     latest = latest_snapshot(table)
     entries = live_entries(table, latest)
     inside = [entry for entry in entries if entry.file.external_path is None]

@@ -73,6 +73,15 @@ def as_rewritten(file: DataFile, schema: TableSchema) -> DataFile:
     return replace(file, extras={**file.extras, _WRITE_COLUMNS: list(schema.row_type.names)})
 
 
+def stored_columns(schema: TableSchema, file: DataFile) -> TableSchema:
+    """The schema of a file with those of its columns that the file has, without ids and sequence numbers of rows."""
+    listed = file.extras.get(_WRITE_COLUMNS)
+    if listed is None:
+        return schema
+    fields = tuple(field for field in schema.row_type if field.name in listed)
+    return replace(schema, row_type=replace(schema.row_type, fields=fields))
+
+
 def statistics_columns(schema: TableSchema, file: DataFile) -> RowType:
     """The columns of which a manifest has statistics of values; `schema` is that of the file.
 

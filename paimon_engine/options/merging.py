@@ -199,6 +199,11 @@ class MergeOptions(OptionTexts):
         return self._bool("row-tracking.enabled", default=False)
 
     @property
+    def data_evolution_enabled(self) -> bool:
+        """Whether the columns of a row may be in several files."""
+        return self._bool("data-evolution.enabled", default=False)
+
+    @property
     def deletion_vectors_bitmap64(self) -> bool:
         """Whether vectors count rows in 64 bits, which releases before 1.2 cannot read."""
         return self._bool("deletion-vectors.bitmap64", default=False)

@@ -120,8 +120,8 @@ def _columns(part: ReadPart) -> list[DataField]:
     ]
     if rows.with_row_kinds or rows.keeps_retracts or not known or any(name not in known for name in names):
         return []
-    if has_tracking(schema):
-        return []  # files do not store them
+    if has_tracking(schema) or schema.table_options.data_evolution_enabled:
+        return []  # files do not have all columns
     columns = [schema.row_type.field(name) for name in dict.fromkeys(names)]
     has_defaults = any(name in schema.table_options.default_values for name in names)
     if has_defaults or not all(_is_readable(column.type) for column in columns):

@@ -33,6 +33,8 @@ class Case:
     keys: tuple[str, ...] = ("id",)
     by_java: bool = False
     more: Callable[[Table], None] | None = None
+    later: Mapping[str, Any] | None = None
+    """What Java 2.0 writes at the end, if it makes the table."""
     compacts: bool = True
 
 
@@ -77,6 +79,8 @@ def make(case: Case, folder: Path, paimon2: JavaPaimon) -> str:
         compact()
     if not case.by_java and case.more is not None:
         case.more(table)
+    elif case.later is not None:
+        paimon2.call("write", table=path, **case.later)
     elif not case.compacts:
         write(2)
     return path
@@ -137,6 +141,13 @@ CASES: dict[str, Case] = {
     ),
     "data evolution": Case(
         {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}, keys=(), by_java=True, compacts=False
+    ),
+    "columns in several files": Case(
+        {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+        keys=(),
+        by_java=True,
+        compacts=False,
+        later={"columns": ["v"], "rows": [[1000 + key] for key in range(10)], "first_row_id": 0},
     ),
     "global index": Case({**DV, "pk-btree.index.columns": "v"}, by_java=True),
     "merge on read": Case({**DV, "deletion-vectors.merge-on-read": "true"}, by_java=True, compacts=False),

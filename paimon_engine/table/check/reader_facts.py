@@ -12,7 +12,7 @@ from typing import Final
 
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.row_tracking import stores_row_ids
+from paimon_engine.meta.row_tracking import stored_columns, stores_row_ids
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.state.handle import TableHandle
 
@@ -73,6 +73,15 @@ def _sparse_statistics(used: Used) -> bool:
         if listed and len(listed) < len(used.table.schema_of(file.schema_id).row_type.names):
             return True
     return False
+
+
+def _has_column_files(used: Used) -> bool:
+    if not used.table.options.data_evolution_enabled:
+        return False
+    schemas = ((file, used.table.schema_of(file.schema_id)) for file in used.files)
+    return any(
+        len(stored_columns(schema, file).row_type.names) < len(schema.row_type.names) for file, schema in schemas
+    )
 
 
 def _has_function_option(used: Used) -> bool:
@@ -161,6 +170,12 @@ FACTS: Final[Mapping[str, Fact]] = {
         "remove the option if the rows have no deletes",
         _has_function_option,
         _fails("pypaimon-2.1"),
+    ),
+    "columns in several files": Fact(
+        "columns of rows in several files (`data-evolution.enabled`)",
+        "copy the rows to a table without the option",
+        _has_column_files,
+        _fails("java-0.9"),
     ),
     "stored row ids": Fact(
         "`row-tracking.enabled`, after a compaction, whose files store ids of rows",

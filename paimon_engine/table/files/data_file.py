@@ -18,7 +18,13 @@ from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
 from paimon_engine.format.parquet_bounds import SparedColumns
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.row_tracking import TRACKING_COLUMNS, has_tracking, stores_row_ids, with_tracking
+from paimon_engine.meta.row_tracking import (
+    TRACKING_COLUMNS,
+    has_tracking,
+    stored_columns,
+    stores_row_ids,
+    with_tracking,
+)
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.predicate import Predicate
 from paimon_engine.storage import Storage
@@ -167,7 +173,7 @@ def read_data_file(
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
     _check_format(file)
-    file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
+    file_schema = stored_columns(narrowed_like(table.schema_of(file.schema_id), table.schema), file)
     partition = partition_values(table.schema, location.partition, columns)
     given = not_as_stored(table.schema, partition, file.format) if as_stored else partition
     tracked = frozenset(columns).intersection(TRACKING_COLUMNS) if has_tracking(table.schema) else frozenset()

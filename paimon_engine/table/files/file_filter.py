@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.row_tracking import statistics_columns
+from paimon_engine.meta.row_tracking import statistics_columns, stored_columns
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import from_simple_stats
 from paimon_engine.predicate import Predicate, conjunction, renamed
@@ -27,7 +27,7 @@ def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) 
     """The conjuncts as conditions on the file's own columns, without those on columns whose type has changed."""
     if not where:
         return None
-    schema = table.schema_of(file.schema_id)
+    schema = stored_columns(table.schema_of(file.schema_id), file)
     # Files were already chosen by partition columns, and their own values of these do not count.
     partition = table.schema.partition_keys
     unchanged = unchanged_columns(schema, table.schema).items()

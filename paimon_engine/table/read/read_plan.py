@@ -13,6 +13,7 @@ import pyarrow as pa
 from paimon_engine.env import Env
 from paimon_engine.format.layout import cast_rows
 from paimon_engine.predicate import as_predicate
+from paimon_engine.supported import check_changes_readable
 from paimon_engine.table.files.row_ids import with_row_ids
 from paimon_engine.table.read.incremental import ReadUnit, plan_changes, plan_difference, read_units
 from paimon_engine.table.read.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
@@ -86,8 +87,10 @@ def plan_read(
             check_mode(handle, scope.snapshot)
             units = _state_splits(handle, scope, rows, only_highest_level=only_highest_level)
         case Changes():
+            check_changes_readable(handle.options)
             units = plan_changes(handle, scope, rows)
         case Difference():
+            check_changes_readable(handle.options)
             check_mode(handle, scope.before, scope.after)
             units = plan_difference(handle, scope, rows)
     parts = [ReadPart(handle, rows, units)]
@@ -124,6 +127,8 @@ def _state_splits(
     only_highest_level: bool = False,
     without: Collection[bytes] = (),
 ) -> list[Split]:
+    if state.created_since_ms is not None:
+        check_changes_readable(table.options)
     level = table.options.num_levels - 1 if only_highest_level and _has_stale_levels(table) else None
     chosen = FileChoice(level, state.created_since_ms, frozenset(without))
     return plan_splits(table, state.snapshot, rows.file_filter, chosen)

@@ -21,6 +21,7 @@ from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_columns, merge_function, sequence_order
 from paimon_engine.merge.repeated import merge_repeated_runs
 from paimon_engine.merge.rounds import merge_rounds, with_level
+from paimon_engine.meta.column_files import Group, anchor, column_shares
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
@@ -37,6 +38,7 @@ from paimon_engine.table.files.deletion_vectors import DeletedRows, VectorReader
 from paimon_engine.table.files.file_index import index_filter, selected_rows
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.projection import narrowed, path_of, projected, projected_schema
+from paimon_engine.table.read.batches import in_step
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
 from paimon_engine.table.read.scan import Split, plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import TableHandle
@@ -240,9 +242,30 @@ def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> 
     if files.table.schema.primary_keys:
         yield from _merged(files, section, equal_sequences=equal_sequences)
         return
+    if len(section) > 1 and files.table.options.data_evolution_enabled:
+        yield from _side_by_side(files, tuple(file for run in section for file in run))
+        return
     for run in section:
         for file in run:
             yield from files.rows(file, with_system_columns=False)
+
+
+def _side_by_side(files: _Files, group: Group) -> Iterator[pa.RecordBatch]:
+    """Rows whose columns are in several files. All rows of all files are read, so that they stay side by side."""
+    table = files.table
+    shares = column_shares(group, table.schema, table.schema_of, files.columns)
+    mask = RowMask(None if files.vectors is None else files.vectors.deleted_rows(anchor(group).name))
+    streams = [
+        replace(files, columns=names, vectors=None, where=()).rows(file, with_system_columns=False)
+        for file, names in shares
+    ]
+    first_row = 0
+    for parts in in_step(streams):
+        columns = {name: part[name] for part in parts for name in part.schema.names}
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in files.columns], names=list(files.columns))
+        kept = mask.over(first_row, parts[0].num_rows)
+        first_row += parts[0].num_rows
+        yield batch if kept is None else batch.filter(kept)
 
 
 def merge_section(

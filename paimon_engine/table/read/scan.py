@@ -15,6 +15,7 @@ from paimon_engine.collection import without_collection
 from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
+from paimon_engine.meta.column_files import column_groups
 from paimon_engine.meta.cut_bounds import safe_ranges
 from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
@@ -40,7 +41,8 @@ class Split:
     """A unit of reading: files of one bucket in sections that are read one after another.
 
     A section of one run with one file needs no merge. Append tables, and tables with deletion vectors, have a section
-    per file. `vectors` has the location of the deletion vector of each file that has one, by name of the file.
+    per file; with data evolution, one per group of files that have columns of the same rows. `vectors` has the location
+    of the deletion vector of each file that has one, by name of the file.
     Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
     also contain a key several times.
     """
@@ -158,6 +160,7 @@ def splits_of(
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
     find = _key_sections if table.schema.primary_keys and vectors is None else _single_sections
+    find = _column_sections if table.options.data_evolution_enabled else find
     splits = []
     for (partition, bucket), members in by_bucket(entries).items():
         with naming(f"{table.paths.root}/manifest: entries of bucket {bucket}"):
@@ -226,6 +229,18 @@ def _single_sections(
     if parts or asked:
         files = [file for file in files if _may_match(table, file, parts, asked)]
     return [((file,),) for file in sorted(files, key=_age)]
+
+
+def _column_sections(
+    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
+) -> list[Section]:
+    """Files of the same rows, newest first, each as a run. Statistics count where one file has all that is known."""
+    parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
+    asked = index_filter(table, conjuncts)
+    groups = column_groups(entry.file for entry in entries)
+    if parts or asked:
+        groups = [group for group in groups if len(group) > 1 or _may_match(table, group[0], parts, asked)]
+    return [tuple((file,) for file in group) for group in groups]
 
 
 def _age(file: DataFile) -> tuple[int, int, str]:

@@ -1,0 +1,155 @@
+"""Tables whose files have some of the columns are read as Java Paimon 2.0 reads them, and left alone otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_engine import CorruptTableError, Table, UnsupportedError, open_table
+from paimon_engine.meta.column_files import column_groups
+from paimon_engine.meta.manifest import DataFile
+from tests.support.canonical import rows_of, text_of
+from tests.support.oracle import JavaPaimon
+
+pytestmark = pytest.mark.java
+
+FIELDS = [["k", "BIGINT"], ["a", "INT"], ["b", "STRING"], ["c", "ARRAY<INT>"]]
+OPTIONS = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+
+
+def created(java: JavaPaimon, path: str, **options: str) -> Table:
+    """30 rows in three files; of the first, `a` is written again, then `a` and `c`; of the second, `b`."""
+    java.call(
+        "create_table", table=path, fields=FIELDS, primary_keys=[], partition_keys=[], options={**OPTIONS, **options}
+    )
+    for step in range(3):
+        keys = range(step * 10, step * 10 + 10)
+        java.call("write", table=path, rows=[[key, key, f"b{key}", [key]] for key in keys])
+    again(java, path, ["a"], [[100 + key] for key in range(10)], 0)
+    again(java, path, ["a", "c"], [[None if key == 3 else 200 + key, [key, key]] for key in range(10)], 0)
+    again(java, path, ["b"], [[f"new{key}"] for key in range(10, 20)], 10)
+    return open_table(path)
+
+
+def again(java: JavaPaimon, path: str, columns: list[str], rows: list[list[Any]], first: int) -> None:
+    java.call("write", table=path, rows=rows, columns=columns, first_row_id=first)
+
+
+def assert_alike(java: JavaPaimon, path: str, **at: Any) -> list[Any]:
+    found = sorted(rows_of(open_table(path).to_arrow(**at)), key=text_of)
+    assert found == sorted(java.read(path, **at), key=text_of)
+    tracked = sorted(rows_of(open_table(f"{path}$row_tracking").to_arrow(**at)), key=text_of)
+    assert tracked == sorted(java.read(path, system="row_tracking", **at), key=text_of)
+    return found
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_columns_are_those_of_the_newest_file(file_format: str, paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    table = created(paimon2, path, **{"file.format": file_format})
+
+    found = assert_alike(paimon2, path)
+
+    assert len(found) == 30
+    assert [4, 204, "b4", [4, 4]] in found
+    assert [3, None, "b3", [3, 3]] in found
+    assert [14, 14, "new14", [14]] in found
+    for snapshot in range(1, 7):
+        assert_alike(paimon2, path, snapshot=snapshot)
+    assert table.to_arrow(columns=["b"]).num_rows == 30
+    assert table.verify("rows").status == "sound"
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ("a = 204", 1),
+        ("a = 104", 0),
+        ("a = 4", 0),
+        ("a = 25", 1),
+        ("b = 'new14'", 1),
+        ("b = 'b14'", 0),
+        ("a IS NULL", 1),
+        ("k < 5 AND a > 202", 1),
+        ("k > 28", 1),
+    ],
+)
+def test_filters_look_at_the_newest_values(where: str, count: int, paimon2: JavaPaimon, tmp_path: Path):
+    table = created(paimon2, str(tmp_path / "t"))
+
+    assert table.to_arrow(where=where).num_rows == count
+    assert table.to_arrow(where=where, columns=["c"]).num_rows == count
+
+
+def test_columns_that_came_later_are_null_where_no_file_has_them(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    created(paimon2, path)
+    changes = [{"change": "rename", "name": "a", "to": "x"}, {"change": "add", "name": "a", "type": "DOUBLE"}]
+    paimon2.call("alter", table=path, changes=changes)
+    again(paimon2, path, ["a"], [[key / 2] for key in range(20, 30)], 20)
+
+    found = assert_alike(paimon2, path)
+
+    assert [4, 204, "b4", [4, 4], None] in found
+    assert [25, 25, "b25", [25], 12.5] in found
+    assert open_table(path).to_arrow(where="a = 12.5").num_rows == 1
+
+
+def test_rows_are_deleted_by_the_vector_of_the_oldest_file(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    table = created(paimon2, path, **{"deletion-vectors.enabled": "true"})
+    files = open_table(f"{path}$files").to_arrow().to_pylist()
+    oldest = min(files, key=lambda one: (one["first_row_id"], one["max_sequence_number"]))
+    name = Path(oldest["file_path"]).name
+    paimon2.call("delete_positions", table=path, positions={name: [2, 3, 9]})
+
+    found = assert_alike(paimon2, path)
+
+    assert len(found) == 27
+    assert not {2, 3, 9} & {row[0] for row in found}
+    assert table.to_arrow(columns=["a"], where="k = 4").to_pydict() == {"a": [204]}
+
+
+def test_what_java_has_compacted_is_read(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    created(paimon2, path)
+    before = assert_alike(paimon2, path)
+
+    paimon2.call("compact", table=path)
+
+    assert assert_alike(paimon2, path) == before
+    again(paimon2, path, ["b"], [[f"last{key}"] for key in range(30)], 0)
+    assert assert_alike(paimon2, path) != before
+
+
+def test_nothing_is_changed(paimon2: JavaPaimon, tmp_path: Path):
+    table = created(paimon2, str(tmp_path / "t"))
+    rows = table.to_arrow()
+    actions: list[Any] = [
+        lambda: table.write(rows),
+        lambda: table.compact(full=True),
+        lambda: table.cluster(["a"]),
+        lambda: table.delete("a = 1"),
+        lambda: table.rewrite_file_index(),
+        lambda: table.remove_unexisting_files(),
+        lambda: table.to_arrow(incremental=(1, 6)),
+    ]
+    for act in actions:
+        with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled"):
+            act()
+
+    assert table.latest_snapshot_id() == 6
+    assert table.to_arrow() == rows
+
+
+def test_files_that_overlap_in_part_are_damage():
+    whole, part = (
+        DataFile(name=f"{count}.parquet", size_bytes=1, row_count=count, extras={"_FIRST_ROW_ID": 0})
+        for count in (10, 5)
+    )
+    with pytest.raises(CorruptTableError, match="row ids from 0"):
+        column_groups([whole, part])
+    with pytest.raises(UnsupportedError, match="BLOB"):
+        column_groups([DataFile(name="x.blob", size_bytes=1, row_count=1)])
