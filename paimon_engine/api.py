@@ -7,18 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_engine import inspect
-from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
-from paimon_engine.actions.commit import AbortResult, CommitResult, abort_messages, commit_messages
-from paimon_engine.actions.export_files import Export, ExportResult, export_files
-from paimon_engine.actions.write import (
-    CommitAttributes,
-    WriteResult,
-    prepare_arrow,
-    prepare_frame,
-    write_arrow,
-    write_frame,
-)
+from paimon_engine import actions, inspect
 from paimon_engine.clean_up_verbs import CleanUpVerbs
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
@@ -90,7 +79,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         commit_identifier: int = BATCH_COMMIT_IDENTIFIER,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
-    ) -> WriteResult:
+    ) -> actions.write.WriteResult:
         """Writes and commits an Arrow table, record batch or reader, a data frame of pandas or polars, or one of Spark.
 
         A Spark DataFrame is written by tasks of its session if the table has no `SparkExecutor`.
@@ -101,12 +90,14 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
         """
-        name = CommitAttributes(commit_user, commit_identifier, watermark, properties)
+        name = actions.write.CommitAttributes(commit_user, commit_identifier, watermark, properties)
         kind_column, batches = self._rows_to_write(data, row_kinds)
         if batches is None:
             executor = self._frame_executor(data)
-            return write_frame(self._handle, data, executor, overwrite=overwrite, kind_column=kind_column, name=name)
-        return write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
+            return actions.write.write_frame(
+                self._handle, data, executor, overwrite=overwrite, kind_column=kind_column, name=name
+            )
+        return actions.write.write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
 
     def prepare_write(self, data: Any, row_kinds: Any = None, *, order: int = 0) -> list[CommitMessage]:
         """Writes data files as `write` does, and leaves it to `commit` to make them a snapshot, or to `abort`.
@@ -125,8 +116,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         if batches is None:
             if order:
                 raise InvalidArgumentError("order= is for rows that this process writes; a DataFrame has none")
-            return prepare_frame(self._handle, data, self._frame_executor(data), kind_column=kind_column)
-        return prepare_arrow(self._handle, batches, kind_column=kind_column, order=order)
+            return actions.write.prepare_frame(self._handle, data, self._frame_executor(data), kind_column=kind_column)
+        return actions.write.prepare_arrow(self._handle, batches, kind_column=kind_column, order=order)
 
     def commit(
         self,
@@ -136,7 +127,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         kind: str = "APPEND",
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
-    ) -> CommitResult:
+    ) -> actions.commit.CommitResult:
         """Makes one snapshot of changes that were prepared elsewhere; once for this user and `kind`.
 
         `kind` is `APPEND` or `COMPACT`; `watermark` and `properties` are as for `write`. Files of the messages stay
@@ -146,11 +137,11 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         of an earlier schema; ConflictError if files that the messages remove, or their own, were deleted, by an abort
         or a clean-up; StorageError.
         """
-        return commit_messages(
+        return actions.commit.commit_messages(
             self._handle, messages, commit_user=commit_user, kind=kind, watermark=watermark, properties=properties
         )
 
-    def abort(self, messages: Sequence[CommitMessage]) -> AbortResult:
+    def abort(self, messages: Sequence[CommitMessage]) -> actions.commit.AbortResult:
         """Deletes the files of messages that will not be committed.
 
         What a snapshot, tag, branch or changelog has by now stays, so an abort after the commit deletes nothing. A
@@ -159,7 +150,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: InvalidArgumentError for messages of another table; StorageError.
         """
-        return abort_messages(self._handle, messages, self._executor)
+        return actions.commit.abort_messages(self._handle, messages, self._executor)
 
     def keep_messages(self, messages: Sequence[CommitMessage]) -> str:
         """Stores messages in a file of the table, if they are too large to be passed on; returns its name.
@@ -275,7 +266,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         if_exists: str = "error",
         storage_options: Mapping[str, str] | None = None,
         limit: int | None = None,
-    ) -> ExportResult:
+    ) -> actions.export_files.ExportResult:
         """Writes rows to files for other programs: `parquet`, `orc`, `avro`, `csv`, or `json` with one object a line.
 
         The target is one file; with `partition_by` a directory with directories `column=value`, of which `[]` makes one
@@ -286,13 +277,13 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         Raises: InvalidArgumentError; ConflictError if the target is there; NotFoundError; StorageError.
         """
         asked = ReadRequest(columns=names_of(columns), where=where, snapshot=snapshot, tag=tag, limit=limit)
-        export = Export(target, format, names_of(partition_by, "partition_by"), if_exists)
+        export = actions.export_files.Export(target, format, names_of(partition_by, "partition_by"), if_exists)
         if storage_options is not None:
             store = EnvConfig(target, storage_options)
         else:
             own = self._handle.config
             store = EnvConfig(target, own.options, own.secrets)
-        return export_files(self._handle, asked, export, store)
+        return actions.export_files.export_files(self._handle, asked, export, store)
 
     def _request(self, given: Mapping[str, Any]) -> ReadRequest:
         """What is to be read; `given` are the arguments of a verb, `locals()` at its begin.
@@ -325,14 +316,14 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
             return open_read(self._source, request)
         return open_system_table(self._source, self._system, request)
 
-    def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
+    def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> actions.alter_table.AlterResult:
         """Makes the next schema: `AddColumn`, `RenameColumn`, `UpdateColumnType`, `SetOption` …, in order, all or none.
 
         No file is rewritten: old rows are read through the new schema, which this object has from now on.
 
         Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
         """
-        result = self._act(alter_table, AlterTable, locals())
+        result = self._act(actions.alter_table.alter_table, actions.alter_table.AlterTable, locals())
         self._source = self._handle.newest()
         return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_engine.actions.alter_table import AlterResult
+from paimon_engine import actions
 from paimon_engine.api import Table, names_of
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
@@ -184,7 +184,9 @@ class Catalog:
         in_database = name.database in self._metastore.list_databases()
         return in_database and name.table in self._metastore.list_tables(name.database)
 
-    def alter_table(self, name: str, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
+    def alter_table(
+        self, name: str, changes: Sequence[SchemaChange | Mapping[str, Any]]
+    ) -> actions.alter_table.AlterResult:
         """Changes the schema of `database.table`; see `Table.alter`."""
         return self.table(name).alter(changes)
 

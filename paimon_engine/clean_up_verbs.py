@@ -8,32 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult, purge_files
-from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, RemoveOrphanFilesResult, remove_orphan_files
-from paimon_engine.actions.remove_unexisting_files import (
-    RemoveUnexistingFiles,
-    RemoveUnexistingFilesResult,
-    remove_unexisting_files,
-)
-from paimon_engine.actions.remove_unexisting_manifests import (
-    RemoveUnexistingManifests,
-    RemoveUnexistingManifestsResult,
-    remove_unexisting_manifests,
-)
-from paimon_engine.actions.repair_earliest_snapshot import (
-    RepairEarliestSnapshot,
-    RepairEarliestSnapshotResult,
-    repair_earliest_snapshot,
-)
-from paimon_engine.actions.restore import (
-    EmptyQuarantine,
-    EmptyQuarantineResult,
-    Restore,
-    RestoreResult,
-    empty_quarantine,
-    list_quarantines,
-    restore,
-)
+from paimon_engine import actions
 from paimon_engine.table.removal.file_removal import DisposalWords
 from paimon_engine.verbs import MomentLike, Verbs
 
@@ -48,7 +23,7 @@ class CleanUpVerbs(Verbs):
         dry_run: bool = False,
         confirm_latest_snapshot: int | None = None,
         **how: Unpack[DisposalWords],
-    ) -> RemoveOrphanFilesResult:
+    ) -> actions.remove_orphan_files.RemoveOrphanFilesResult:
         """Deletes old files that no snapshot, tag, branch or changelog names; left by jobs that died.
 
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; a day by default. It must be longer ago
@@ -58,7 +33,9 @@ class CleanUpVerbs(Verbs):
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return self._act(remove_orphan_files, RemoveOrphanFiles, locals())
+        return self._act(
+            actions.remove_orphan_files.remove_orphan_files, actions.remove_orphan_files.RemoveOrphanFiles, locals()
+        )
 
     def restore(
         self,
@@ -68,7 +45,7 @@ class CleanUpVerbs(Verbs):
         dry_run: bool = False,
         files_per_second: float | None = None,
         parallelism: int | None = None,
-    ) -> RestoreResult:
+    ) -> actions.restore.RestoreResult:
         """Undoes a deletion that quarantined its files (`quarantine=True`); `quarantine` is the name in its result.
 
         Files, tags, branches and snapshots are restored to where they were. Where something else has taken their path
@@ -77,7 +54,7 @@ class CleanUpVerbs(Verbs):
 
         Raises: InvalidArgumentError, CorruptTableError if its list is damaged, ConflictError, StorageError.
         """
-        return self._act(restore, Restore, locals())
+        return self._act(actions.restore.restore, actions.restore.Restore, locals())
 
     def quarantines(self) -> list[Mapping[str, Any]]:
         """What was quarantined and can be restored, oldest first, also what runs that died have left of it.
@@ -88,18 +65,18 @@ class CleanUpVerbs(Verbs):
 
         Raises: StorageError.
         """
-        return list_quarantines(self._handle)
+        return actions.restore.list_quarantines(self._handle)
 
     def empty_quarantine(
         self, quarantine: str | None = None, *, older_than: MomentLike | None = None, dry_run: bool = False
-    ) -> EmptyQuarantineResult:
+    ) -> actions.restore.EmptyQuarantineResult:
         """Deletes permanently what was quarantined: one quarantine, or all that are older (30 days by default).
 
         Run it again to finish what was interrupted. `stopped` of the result says what was left.
 
         Raises: InvalidArgumentError, StorageError.
         """
-        return self._act(empty_quarantine, EmptyQuarantine, locals())
+        return self._act(actions.restore.empty_quarantine, actions.restore.EmptyQuarantine, locals())
 
     def purge_files(
         self,
@@ -110,7 +87,7 @@ class CleanUpVerbs(Verbs):
         dry_run: bool = False,
         commit_user: str | None = None,
         **how: Unpack[DisposalWords],
-    ) -> PurgeFilesResult:
+    ) -> actions.purge_files.PurgeFilesResult:
         """Empties the table, and deletes older snapshots, tags, branches, consumers and all files that they reached.
 
         Schema and options stay, and with `keep_tags` or `keep_branches` those. Files that nothing names go if they are
@@ -118,31 +95,39 @@ class CleanUpVerbs(Verbs):
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return self._act(purge_files, PurgeFiles, locals())
+        return self._act(actions.purge_files.purge_files, actions.purge_files.PurgeFiles, locals())
 
     def remove_unexisting_files(
         self, *, dry_run: bool = False, parallelism: int | None = None, commit_user: str | None = None
-    ) -> RemoveUnexistingFilesResult:
+    ) -> actions.remove_unexisting_files.RemoveUnexistingFilesResult:
         """Removes data files that the store no longer has from the manifests: their rows are lost, the rest reads.
 
         Raises: NotFoundError, ConflictError, UnsupportedError, StorageError.
         """
-        return self._act(remove_unexisting_files, RemoveUnexistingFiles, locals())
+        return self._act(
+            actions.remove_unexisting_files.remove_unexisting_files,
+            actions.remove_unexisting_files.RemoveUnexistingFiles,
+            locals(),
+        )
 
     def remove_unexisting_manifests(
         self, *, dry_run: bool = False, commit_user: str | None = None
-    ) -> RemoveUnexistingManifestsResult:
+    ) -> actions.remove_unexisting_manifests.RemoveUnexistingManifestsResult:
         """Removes manifests that the store no longer has from the lists: what only they named is lost.
 
         Run `remove_unexisting_files` after it.
 
         Raises: CorruptTableError, ConflictError, UnsupportedError, StorageError.
         """
-        return self._act(remove_unexisting_manifests, RemoveUnexistingManifests, locals())
+        return self._act(
+            actions.remove_unexisting_manifests.remove_unexisting_manifests,
+            actions.remove_unexisting_manifests.RemoveUnexistingManifests,
+            locals(),
+        )
 
     def repair_earliest_snapshot(
         self, snapshot: int | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
-    ) -> RepairEarliestSnapshotResult:
+    ) -> actions.repair_earliest_snapshot.RepairEarliestSnapshotResult:
         """Lets the table begin with the first snapshot of the unbroken, readable row that ends at the latest one.
 
         Snapshots before it, which a gap or a damaged one cuts off, go with the files that only they reach. Where any
@@ -151,4 +136,8 @@ class CleanUpVerbs(Verbs):
 
         Raises: NotFoundError, CorruptTableError, InvalidArgumentError, UnsupportedError.
         """
-        return self._act(repair_earliest_snapshot, RepairEarliestSnapshot, locals())
+        return self._act(
+            actions.repair_earliest_snapshot.repair_earliest_snapshot,
+            actions.repair_earliest_snapshot.RepairEarliestSnapshot,
+            locals(),
+        )

@@ -8,33 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
-from paimon_engine.actions.cluster import Cluster, ClusterResult, cluster
-from paimon_engine.actions.compact import Compact, CompactResult, compact
-from paimon_engine.actions.compact_manifests import (
-    CompactManifests,
-    CompactManifestsResult,
-    compact_manifests,
-)
-from paimon_engine.actions.compatibility import Compatibility, CompatibilityResult, compatibility
-from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult, delete_rows
-from paimon_engine.actions.drop_partition import (
-    DropPartition,
-    DropPartitionResult,
-    ExpirePartitions,
-    drop_partition,
-    expire_partitions,
-)
-from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult, expire_changelogs
-from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
-from paimon_engine.actions.mark_partition_done import (
-    MarkPartitionDone,
-    MarkPartitionDoneResult,
-    mark_partition_done,
-)
-from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
-from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
-from paimon_engine.actions.verify import Verify, VerifyResult, verify
+from paimon_engine import actions
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.removal.file_removal import DisposalWords
@@ -60,7 +34,7 @@ class MaintenanceVerbs(Verbs):
         task_memory_bytes: SizeLike | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
-    ) -> CompactResult:
+    ) -> actions.compact.CompactResult:
         """Merges sorted runs (small files on append tables); `full` takes everything to the highest level.
 
         `where` chooses partitions, `partition_idle_time`, such as `1 d`, those to which nothing was written for so
@@ -74,7 +48,7 @@ class MaintenanceVerbs(Verbs):
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        return self._act(compact, Compact, locals())
+        return self._act(actions.compact.compact, actions.compact.Compact, locals())
 
     def cluster(
         self,
@@ -91,7 +65,7 @@ class MaintenanceVerbs(Verbs):
         task_memory_bytes: SizeLike | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
-    ) -> ClusterResult:
+    ) -> actions.cluster.ClusterResult:
         """Brings rows of an append table that are near each other in some columns into the same files.
 
         Filters on these columns then read few files. `order` is `order` (one column after another), `zorder` or
@@ -100,7 +74,7 @@ class MaintenanceVerbs(Verbs):
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        return self._act(cluster, Cluster, locals())
+        return self._act(actions.cluster.cluster, actions.cluster.Cluster, locals())
 
     def delete(
         self,
@@ -108,14 +82,14 @@ class MaintenanceVerbs(Verbs):
         *,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
-    ) -> DeleteRowsResult:
+    ) -> actions.delete_rows.DeleteRowsResult:
         """Deletes the rows of an append table with deletion vectors that match; no data file is rewritten.
 
         Rows of primary-key tables are deleted by writing them with the kind -D.
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        return self._act(delete_rows, DeleteRows, locals())
+        return self._act(actions.delete_rows.delete_rows, actions.delete_rows.DeleteRows, locals())
 
     def rescale(
         self,
@@ -124,14 +98,14 @@ class MaintenanceVerbs(Verbs):
         dry_run: bool = False,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
-    ) -> RescaleResult:
+    ) -> actions.rescale.RescaleResult:
         """Gives all partitions, or those that `where` chooses, as many buckets as the option `bucket` says by now.
 
         Their files are written again in one OVERWRITE commit, which conflicts with what others write meanwhile.
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        return self._act(rescale, Rescale, locals())
+        return self._act(actions.rescale.rescale, actions.rescale.Rescale, locals())
 
     def rewrite_file_index(
         self,
@@ -141,28 +115,32 @@ class MaintenanceVerbs(Verbs):
         dry_run: bool = False,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
-    ) -> RewriteFileIndexResult:
+    ) -> actions.rewrite_file_index.RewriteFileIndexResult:
         """Gives data files the indexes that `file-index.<type>.columns` require now; no data is rewritten.
 
         `where` chooses partitions. Files that have exactly these indexes are left, unless `rebuild` is set.
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """
-        return self._act(rewrite_file_index, RewriteFileIndex, locals())
+        return self._act(
+            actions.rewrite_file_index.rewrite_file_index, actions.rewrite_file_index.RewriteFileIndex, locals()
+        )
 
     def compact_manifests(
         self,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as compact_manifests(dry_run=True)
         *,
         commit_user: str | None = None,
-    ) -> CompactManifestsResult:
+    ) -> actions.compact_manifests.CompactManifestsResult:
         """Rewrites the lists of the table's files to few large ones; no data file is touched.
 
         The result has manifests, bytes and entries before and after; a dry run plans the same and writes nothing.
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        return self._act(compact_manifests, CompactManifests, locals())
+        return self._act(
+            actions.compact_manifests.compact_manifests, actions.compact_manifests.CompactManifests, locals()
+        )
 
     def analyze(
         self,
@@ -170,7 +148,7 @@ class MaintenanceVerbs(Verbs):
         *,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
-    ) -> AnalyzeResult:
+    ) -> actions.analyze.AnalyzeResult:
         """Counts the rows and gathers statistics of these columns, for query planners; a snapshot names them.
 
         All columns that are not nested by default; `columns=[]` counts rows only. The system table `$statistics`
@@ -178,7 +156,7 @@ class MaintenanceVerbs(Verbs):
 
         Raises: InvalidArgumentError for a missing or nested column; UnsupportedError, ConflictError, StorageError.
         """
-        return self._act(analyze, Analyze, locals())
+        return self._act(actions.analyze.analyze, actions.analyze.Analyze, locals())
 
     def expire_snapshots(
         self,
@@ -191,7 +169,7 @@ class MaintenanceVerbs(Verbs):
         max_seconds: float | None = None,
         on_progress: OnProgress | None = None,
         **how: Unpack[DisposalWords],
-    ) -> ExpireResult:
+    ) -> actions.expire_snapshots.ExpireResult:
         """Deletes old snapshots and the files that nothing else needs: tags, branches and consumers keep theirs.
 
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; what is not given comes from the
@@ -204,7 +182,7 @@ class MaintenanceVerbs(Verbs):
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return self._act(expire_snapshots, ExpireSnapshots, locals())
+        return self._act(actions.expire_snapshots.expire_snapshots, actions.expire_snapshots.ExpireSnapshots, locals())
 
     def expire_changelogs(
         self,
@@ -216,7 +194,7 @@ class MaintenanceVerbs(Verbs):
         delete_all: bool = False,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
-    ) -> ExpireChangelogsResult:
+    ) -> actions.expire_changelogs.ExpireChangelogsResult:
         """Deletes old changelogs of expired snapshots, and the files that nothing else needs.
 
         `retain_max` and `retain_min` count snapshots, too; `older_than` is epoch milliseconds, a datetime, or an age
@@ -225,18 +203,20 @@ class MaintenanceVerbs(Verbs):
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return self._act(expire_changelogs, ExpireChangelogs, locals())
+        return self._act(
+            actions.expire_changelogs.expire_changelogs, actions.expire_changelogs.ExpireChangelogs, locals()
+        )
 
     def drop_partition(
         self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None
-    ) -> DropPartitionResult:
+    ) -> actions.drop_partition.DropPartitionResult:
         """Drops the partitions that equal one of those: values by column, all of the columns or some of them.
 
         They go with all that is in them at the commit, rows that others wrote meanwhile too.
 
         Raises: InvalidArgumentError, ConflictError, StorageError.
         """
-        return self._act(drop_partition, DropPartition, locals())
+        return self._act(actions.drop_partition.drop_partition, actions.drop_partition.DropPartition, locals())
 
     def expire_partitions(
         self,
@@ -248,7 +228,7 @@ class MaintenanceVerbs(Verbs):
         max_num: int | None = None,
         dry_run: bool = False,
         commit_user: str | None = None,
-    ) -> DropPartitionResult:
+    ) -> actions.drop_partition.DropPartitionResult:
         """Drops the partitions older than `expiration_time`; what is not given comes from the options `partition.*`.
 
         Partitions whose values mean no time are kept; `stopped` of the result names them. With the strategy
@@ -256,25 +236,29 @@ class MaintenanceVerbs(Verbs):
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """
-        return self._act(expire_partitions, ExpirePartitions, locals())
+        return self._act(actions.drop_partition.expire_partitions, actions.drop_partition.ExpirePartitions, locals())
 
-    def mark_partition_done(self, *partitions: Mapping[str, Any], dry_run: bool = False) -> MarkPartitionDoneResult:
+    def mark_partition_done(
+        self, *partitions: Mapping[str, Any], dry_run: bool = False
+    ) -> actions.mark_partition_done.MarkPartitionDoneResult:
         """Notifies others that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
 
         By default a `_SUCCESS` file in the directory of each; each needs a value for every column.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return self._act(mark_partition_done, MarkPartitionDone, locals())
+        return self._act(
+            actions.mark_partition_done.mark_partition_done, actions.mark_partition_done.MarkPartitionDone, locals()
+        )
 
-    def compatibility(self) -> CompatibilityResult:
+    def compatibility(self) -> actions.compatibility.CompatibilityResult:
         """Which engines read the latest snapshot right, wrongly, or not at all, why, and what to change.
 
         Raises: NotFoundError, CorruptTableError if metadata cannot be read; StorageError.
         """
-        return self._act(compatibility, Compatibility, locals())
+        return self._act(actions.compatibility.compatibility, actions.compatibility.Compatibility, locals())
 
-    def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
+    def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> actions.verify.VerifyResult:
         """Checks that the table is valid; `problems` of the result is empty if it is. Nothing is written.
 
         `depth` is `metadata`, `files` (also that data files exist, with their size, indexes and deletion vectors)
@@ -282,4 +266,4 @@ class MaintenanceVerbs(Verbs):
 
         Raises: InvalidArgumentError for another depth; StorageError.
         """
-        return self._act(verify, Verify, locals())
+        return self._act(actions.verify.verify, actions.verify.Verify, locals())

@@ -7,48 +7,7 @@ from typing import Unpack
 
 import pyarrow as pa
 
-from paimon_engine import inspect
-from paimon_engine.actions.branches import (
-    BranchResult,
-    CreateBranch,
-    DeleteBranch,
-    FastForward,
-    RenameBranch,
-    create_branch,
-    delete_branch,
-    fast_forward,
-    rename_branch,
-)
-from paimon_engine.actions.consumers import (
-    ClearConsumers,
-    ConsumersResult,
-    ExpireConsumers,
-    ResetConsumer,
-    clear_consumers,
-    expire_consumers,
-    reset_consumer,
-)
-from paimon_engine.actions.create_day_tags import CreateDayTags, DayTagsResult, create_day_tags
-from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult, create_due_tags
-from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expire_tags
-from paimon_engine.actions.merge_branch import MergeBranch, MergeBranchResult, merge_branch
-from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
-from paimon_engine.actions.rollback_to_as_latest import (
-    RollbackToAsLatest,
-    RollbackToAsLatestResult,
-    rollback_to_as_latest,
-)
-from paimon_engine.actions.tags import (
-    CreateTag,
-    DeleteTag,
-    DeleteTagResult,
-    IfTagExists,
-    RenameTag,
-    TagResult,
-    create_tag,
-    delete_tag,
-    rename_tag,
-)
+from paimon_engine import actions, inspect
 from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.specs import IfExists
 from paimon_engine.table.removal.file_removal import DisposalWords
@@ -70,11 +29,11 @@ class VersionVerbs(Verbs):
         timestamp: MomentLike | None = None,
         watermark: int | None = None,
         as_of: MomentLike | None = None,
-        if_exists: IfTagExists = "verify",
+        if_exists: actions.tags.IfTagExists = "verify",
         time_retained: DurationLike | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
-    ) -> TagResult:
+    ) -> actions.tags.TagResult:
         """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
 
         `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far,
@@ -84,7 +43,7 @@ class VersionVerbs(Verbs):
         Raises: ConflictError naming both snapshots if the tag is on a different one; NotFoundError,
         InvalidArgumentError.
         """
-        return self._act(create_tag, CreateTag, locals(), tag=name)
+        return self._act(actions.tags.create_tag, actions.tags.CreateTag, locals(), tag=name)
 
     def snapshot_as_of(self, moment: MomentLike) -> int:
         """Id of the snapshot of the table's state then: the newest committed at that time or before.
@@ -100,25 +59,27 @@ class VersionVerbs(Verbs):
         """Whether two snapshots hold the same rows for sure: only compactions and statistics are between them."""
         return only_tidied(self._handle, one, other)
 
-    def rename_tag(self, name: str, to: str) -> TagResult:
+    def rename_tag(self, name: str, to: str) -> actions.tags.TagResult:
         """Gives a tag another name.
 
         Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError.
         """
-        return self._act(rename_tag, RenameTag, locals(), tag=name)
+        return self._act(actions.tags.rename_tag, actions.tags.RenameTag, locals(), tag=name)
 
-    def delete_tag(self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DeleteTagResult:
+    def delete_tag(
+        self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> actions.tags.DeleteTagResult:
         """Deletes a tag, and the files that only it kept."""
-        return self._act(delete_tag, DeleteTag, locals(), tag=name)
+        return self._act(actions.tags.delete_tag, actions.tags.DeleteTag, locals(), tag=name)
 
     def expire_tags(
         self, older_than: MomentLike | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
-    ) -> ExpireTagsResult:
+    ) -> actions.expire_tags.ExpireTagsResult:
         """Deletes expired tags, with `older_than` all made before then, and the files that only they kept.
 
         Raises: CorruptTableError, UnsupportedError, StorageError.
         """
-        return self._act(expire_tags, ExpireTags, locals())
+        return self._act(actions.expire_tags.expire_tags, actions.expire_tags.ExpireTags, locals())
 
     def create_day_tags(
         self,
@@ -128,21 +89,23 @@ class VersionVerbs(Verbs):
         timezone: str = "UTC",
         time_retained: DurationLike | None = None,
         dry_run: bool = False,
-    ) -> DayTagsResult:
+    ) -> actions.create_day_tags.DayTagsResult:
         """Creates the missing tags of days, from `since` to `until`, on the latest snapshot at each day's end.
 
         The result says which days stay without one, and why.
 
         Raises: InvalidArgumentError.
         """
-        return self._act(create_day_tags, CreateDayTags, locals())
+        return self._act(actions.create_day_tags.create_day_tags, actions.create_day_tags.CreateDayTags, locals())
 
-    def create_due_tags(self, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DueTagsResult:
+    def create_due_tags(
+        self, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> actions.create_due_tags.DueTagsResult:
         """Makes the tags that are due by `tag.automatic-creation`, and drops the oldest of too many.
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return self._act(create_due_tags, CreateDueTags, locals())
+        return self._act(actions.create_due_tags.create_due_tags, actions.create_due_tags.CreateDueTags, locals())
 
     def tags(
         self, like: str | None = None, *, since: MomentLike | None = None, until: MomentLike | None = None
@@ -179,14 +142,14 @@ class VersionVerbs(Verbs):
         watermark: int | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
-    ) -> RollbackResult:
+    ) -> actions.rollback.RollbackResult:
         """Makes that snapshot or tag the latest; newer snapshots and tags go, with their files.
 
         `timestamp` chooses the newest snapshot not younger, `watermark` the newest that is not beyond.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError.
         """
-        return self._act(rollback, Rollback, locals())
+        return self._act(actions.rollback.rollback, actions.rollback.Rollback, locals())
 
     def rollback_to_as_latest(
         self,
@@ -196,48 +159,58 @@ class VersionVerbs(Verbs):
         timestamp: MomentLike | None = None,
         watermark: int | None = None,
         commit_user: str | None = None,
-    ) -> RollbackToAsLatestResult:
+    ) -> actions.rollback_to_as_latest.RollbackToAsLatestResult:
         """Makes a new snapshot with the rows of that one; nothing is lost.
 
         A `commit_user` makes repeating the call safe: it commits once.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return self._act(rollback_to_as_latest, RollbackToAsLatest, locals())
+        return self._act(
+            actions.rollback_to_as_latest.rollback_to_as_latest,
+            actions.rollback_to_as_latest.RollbackToAsLatest,
+            locals(),
+        )
 
     # ── branches ────────────────────────────────────────────────────────────────────────────────
 
     def create_branch(
         self, name: str, tag: str | None = None, snapshot: int | None = None, *, if_exists: IfExists = "error"
-    ) -> BranchResult:
+    ) -> actions.branches.BranchResult:
         """Makes a branch of a tag or a snapshot, or an empty one.
 
         Raises: ConflictError if it exists; NotFoundError, InvalidArgumentError, UnsupportedError.
         """
-        return self._act(create_branch, CreateBranch, locals(), branch=name)
+        return self._act(actions.branches.create_branch, actions.branches.CreateBranch, locals(), branch=name)
 
-    def rename_branch(self, name: str, to: str) -> BranchResult:
+    def rename_branch(self, name: str, to: str) -> actions.branches.BranchResult:
         """Gives a branch another name.
 
         Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError, UnsupportedError.
         """
-        return self._act(rename_branch, RenameBranch, locals(), branch=name)
+        return self._act(actions.branches.rename_branch, actions.branches.RenameBranch, locals(), branch=name)
 
-    def delete_branch(self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> BranchResult:
+    def delete_branch(
+        self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> actions.branches.BranchResult:
         """Deletes a branch, and the files that only it needed.
 
         Raises: InvalidArgumentError, CorruptTableError, UnsupportedError, StorageError.
         """
-        return self._act(delete_branch, DeleteBranch, locals(), branch=name)
+        return self._act(actions.branches.delete_branch, actions.branches.DeleteBranch, locals(), branch=name)
 
-    def fast_forward(self, branch: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> BranchResult:
+    def fast_forward(
+        self, branch: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> actions.branches.BranchResult:
         """Makes main what the branch is, from the branch's first snapshot on; what main had since then is removed.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return self._act(fast_forward, FastForward, locals())
+        return self._act(actions.branches.fast_forward, actions.branches.FastForward, locals())
 
-    def merge_branch(self, branch: str, *, dry_run: bool = False, commit_user: str | None = None) -> MergeBranchResult:
+    def merge_branch(
+        self, branch: str, *, dry_run: bool = False, commit_user: str | None = None
+    ) -> actions.merge_branch.MergeBranchResult:
         """Brings what the branch has changed since it began, or was last merged, into the table in one commit.
 
         Both may have changed since, as long as they have not changed the same bucket; additions to append tables
@@ -245,7 +218,7 @@ class VersionVerbs(Verbs):
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError.
         """
-        return self._act(merge_branch, MergeBranch, locals())
+        return self._act(actions.merge_branch.merge_branch, actions.merge_branch.MergeBranch, locals())
 
     def branches(self) -> pa.Table:
         """Branches by name; columns as in the system table `$branches`."""
@@ -259,27 +232,27 @@ class VersionVerbs(Verbs):
 
     def reset_consumer(
         self, name: str, next_snapshot: int | None = None, *, quarantine: bool = False
-    ) -> ConsumersResult:
+    ) -> actions.consumers.ConsumersResult:
         """Lets a consumer continue from a snapshot; without one it is deleted, or quarantined.
 
         Raises: InvalidArgumentError, NotFoundError.
         """
-        return self._act(reset_consumer, ResetConsumer, locals(), consumer=name)
+        return self._act(actions.consumers.reset_consumer, actions.consumers.ResetConsumer, locals(), consumer=name)
 
     def clear_consumers(
         self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False, quarantine: bool = False
-    ) -> ConsumersResult:
+    ) -> actions.consumers.ConsumersResult:
         """Deletes consumers whose full names match one regular expression, and not the other.
 
         Raises: InvalidArgumentError.
         """
-        return self._act(clear_consumers, ClearConsumers, locals())
+        return self._act(actions.consumers.clear_consumers, actions.consumers.ClearConsumers, locals())
 
     def expire_consumers(
         self, older_than: MomentLike | None = None, *, dry_run: bool = False, quarantine: bool = False
-    ) -> ConsumersResult:
+    ) -> actions.consumers.ConsumersResult:
         """Forgets consumers that have not moved since then, or for `consumer.expiration-time`.
 
         Raises: InvalidArgumentError.
         """
-        return self._act(expire_consumers, ExpireConsumers, locals())
+        return self._act(actions.consumers.expire_consumers, actions.consumers.ExpireConsumers, locals())
