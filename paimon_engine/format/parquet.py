@@ -16,11 +16,10 @@ from __future__ import annotations
 import contextlib
 import io
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from itertools import accumulate
 from typing import Any, BinaryIO
-from typing import cast as cast_to
 
 import numpy as np
 import pyarrow as pa
@@ -34,13 +33,13 @@ from paimon_engine.format.layout import (
     BatchLimit,
     WriteOptions,
     cast,
-    leaf_paths,
     leaves_of,
     replace_leaves,
     text_offsets,
     without_nulls_below,
 )
 from paimon_engine.format.parquet_bounds import ColumnChoice
+from paimon_engine.format.parquet_choice import RowChoice, numbered
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
 from paimon_engine.format.parquet_encoding import (
     PAGE_BYTES,
@@ -53,14 +52,14 @@ from paimon_engine.format.parquet_encoding import (
     with_dictionaries,
 )
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
-from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
-from paimon_engine.format.parquet_page_sizes import check_row_counts
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
-from paimon_engine.format.parquet_watch import WatchedFile
-from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_indices, reading_of
-from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
+from paimon_engine.format.parquet_stored import StoredFile, open_parquet
+from paimon_engine.predicate import (
+    Predicate,
+    conjuncts_of,
+    to_range_expression,
+)
 
-READ_BUFFER_BYTES = 65_536
 WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 17
 """Readers decode row groups as a whole to find one key. With groups eight times as large, one key of 1.5 M rows took
@@ -88,78 +87,11 @@ def read_batches(
     Raises: CorruptTableError if the bytes are not a Parquet file; UnsupportedError for nanoseconds beyond 1677 to 2262.
     """
     try:
-        stored = _Stored(source, path, limit, dictionary_columns)
+        stored = StoredFile(source, path, limit, dictionary_columns)
         columns = schema if choose is None else choose(stored.metadata)
         yield from stored.read(columns, range(stored.metadata.num_row_groups))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
-
-
-class _Stored:
-    """A file that is read in batches within a limit, with a look at all of its pages that are read."""
-
-    def __init__(
-        self,
-        source: BinaryIO,
-        path: str,
-        limit: BatchLimit,
-        kept: Collection[str],
-        metadata: pq.FileMetaData | None = None,
-    ) -> None:
-        """`kept`: columns that may come as dictionaries."""
-        self._watch = WatchedFile(source, path)
-        self._source = cast_to("BinaryIO", self._watch)
-        self._path = path
-        self._limit = limit
-        self._kept = kept
-        plain = _open(self._source, path, metadata=metadata)
-        self.metadata = plain.metadata
-        self._opened = {frozenset[str](): plain}
-
-    def file(self, dictionaries: Collection[str] = ()) -> pq.ParquetFile:
-        """The file, in which columns of these paths come as dictionaries."""
-        wanted = frozenset(dictionaries)
-        if wanted not in self._opened:
-            self._opened[wanted] = _open(
-                self._source, self._path, metadata=self.metadata, read_dictionary=sorted(wanted)
-            )
-        return self._opened[wanted]
-
-    def read(self, schema: pa.Schema, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The columns of a schema in these row groups."""
-        file = self.file()
-        paths = leaf_paths(schema, file.schema_arrow)
-        leaves = leaf_indices(self.metadata, paths)
-        check_row_counts(self.metadata, self._path, list(leaves.values()) or None, groups)
-        if not leaves:
-            # For no columns Arrow allots memory by the number of rows alone.
-            counts = [self.metadata.row_group(number).num_rows for number in groups]
-            yield from (_no_columns(rows) for count in counts for rows in _parts(count, self._limit.rows))
-            return
-        self._watch.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
-        reading = reading_of(StoredRows(file, self._source, self._path, leaves, groups, self.file), self._limit)
-        longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
-        self._watch.expect_again(longest, batch_rows=reading.rows)
-        file = self.file(reading.dictionaries)
-        batches = file.iter_batches(reading.rows, columns=paths, row_groups=groups, use_threads=False)
-        int96 = int96_columns(file.schema, paths)
-        if int96:
-            with_bytes = _open(self._source, self._path, metadata=bytes_metadata(self._source))
-            stored = with_bytes.iter_batches(reading.rows, columns=int96, row_groups=groups, use_threads=False)
-            batches = checked_nanos(batches, stored, self._path)
-        while (rows := next(batches, None)) is not None:
-            yield from decoded(rows, self._kept, self._limit.size_bytes)
-            self._watch.begin_batch()
-
-
-def _parts(count: int, most: int) -> Iterator[int]:
-    """A number in parts."""
-    for begin in range(0, count, most):
-        yield min(most, count - begin)
-
-
-def _no_columns(count: int) -> pa.RecordBatch:
-    return pa.record_batch([pa.nulls(count)], names=[""]).select([])
 
 
 def read_matching(
@@ -188,17 +120,17 @@ def read_matching(
 
             fragment = ds.ParquetFileFormat().make_fragment(source)
         metadata = pq.read_metadata(source) if fragment is None else fragment.metadata
-        stored = _Stored(source, path, limit, dictionary_columns, metadata)
+        stored = StoredFile(source, path, limit, dictionary_columns, metadata)
         counts = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         starts = list(accumulate(counts, initial=0))
         columns = schema if choose is None else choose(metadata)
+        choice = RowChoice(stored, columns, where)
         for number in matching_groups(stored.file(), fragment, where, without_nan):
             if row_groups is not None and number not in row_groups:
                 continue
-            position = starts[number]
-            for rows in stored.read(columns, [number]):
-                yield position, rows
-                position += rows.num_rows
+            chosen = choice.matching(number)
+            for row, rows in numbered(0, stored.read(columns, [number])) if chosen is None else chosen:
+                yield starts[number] + row, rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
@@ -216,27 +148,6 @@ def matching_groups(
     if fragment is None or not expressions:
         return list(range(file.metadata.num_row_groups))
     return [group.id for group in fragment.subset(reduce(operator.and_, expressions), schema=stored).row_groups]
-
-
-def _open(
-    source: BinaryIO,
-    path: str,
-    *,
-    metadata: pq.FileMetaData | None = None,
-    read_dictionary: list[str] | None = None,
-) -> pq.ParquetFile:
-    """The file with the settings of every read; page checksums are verified. Raises: CorruptTableError."""
-    try:
-        return pq.ParquetFile(
-            source,
-            metadata=metadata,
-            pre_buffer=False,
-            buffer_size=READ_BUFFER_BYTES,
-            read_dictionary=read_dictionary,
-            page_checksum_verification=True,
-        )
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
 def _codec(options: WriteOptions) -> tuple[str, int | None]:
@@ -482,7 +393,7 @@ def footer(source: BinaryIO, path: str) -> Any:
 
     Raises: CorruptTableError.
     """
-    return _open(source, path).metadata
+    return open_parquet(source, path).metadata
 
 
 def stored_schema(source: BinaryIO, path: str) -> pa.Schema:
@@ -490,7 +401,7 @@ def stored_schema(source: BinaryIO, path: str) -> pa.Schema:
 
     Raises: CorruptTableError.
     """
-    return _open(source, path).schema_arrow
+    return open_parquet(source, path).schema_arrow
 
 
 def layout_of(schema: pa.Schema, options: WriteOptions) -> Layout:

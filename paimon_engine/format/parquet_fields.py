@@ -101,13 +101,26 @@ class PageType:
 class PageEncoding:
     """`Encoding`, an enumeration."""
 
-    PLAIN, PLAIN_DICTIONARY, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 7, 8
+    PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY = 0, 2, 3, 4, 5, 6
+    DELTA_BYTE_ARRAY, RLE_DICTIONARY, BYTE_STREAM_SPLIT = 7, 8, 9
 
 
 class PhysicalType:
     """`Type`, an enumeration."""
 
-    INT96, FIXED_LEN_BYTE_ARRAY = 3, 7
+    BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = range(8)
+
+
+class CompressionCodec:
+    """An enumeration. Arrow does not say which of the two kinds of LZ4 a column has."""
+
+    UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD = 0, 1, 2, 4, 6
+
+
+class KeyValue:
+    """A name and a text in a footer."""
+
+    KEY, VALUE = 1, 2
 
 
 class ConvertedType:

@@ -37,7 +37,8 @@ from paimon_engine.format.thrift_compact import (
     structure,
 )
 
-_MAGIC: Final = b"PAR1"
+MAGIC: Final = b"PAR1"
+"""First and last bytes of a file."""
 _CONVERTED_UNITS: Final = {"ms": ConvertedType.TIMESTAMP_MILLIS, "us": ConvertedType.TIMESTAMP_MICROS}
 _UNIT_FIELDS: Final = {"ms": TimeUnit.MILLIS, "us": TimeUnit.MICROS}
 
@@ -98,11 +99,11 @@ class FooterSink:
         """Writes the footer, changed by this function."""
         assert self._buffer is not None
         data = bytes(self._buffer)
-        if not data.endswith(_MAGIC):
+        if not data.endswith(MAGIC):
             raise ValueError(f"what Arrow wrote ends in {data[-8:]!r}, not in a footer")
         begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         footer = change(data[begin:-8])
-        self._sink.write(data[:begin] + footer + len(footer).to_bytes(4, "little") + _MAGIC)
+        self._sink.write(data[:begin] + footer + len(footer).to_bytes(4, "little") + MAGIC)
 
 
 def with_timestamps(footer: bytes, leaves: Sequence[pa.DataType]) -> bytes:

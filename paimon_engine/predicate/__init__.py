@@ -9,7 +9,7 @@
 from paimon_engine.predicate.expression import Column, as_predicate, col
 from paimon_engine.predicate.literals import bind, find_field, literal
 from paimon_engine.predicate.ranges import ColumnRange, may_match
-from paimon_engine.predicate.rows import to_arrow_expression, to_range_expression
+from paimon_engine.predicate.rows import matching_rows, to_arrow_expression, to_range_expression
 from paimon_engine.predicate.tree import (
     And,
     Compare,
@@ -65,6 +65,7 @@ __all__ = [
     "disjunction",
     "find_field",
     "literal",
+    "matching_rows",
     "may_match",
     "parse_where",
     "renamed",

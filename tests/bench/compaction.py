@@ -44,7 +44,8 @@ from paimon_engine import Catalog, open_table
 from paimon_engine.arrow_memory import SETTINGS
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
-from paimon_engine.format.parquet import READ_BUFFER_BYTES, ParquetWriter
+from paimon_engine.format.parquet import ParquetWriter
+from paimon_engine.format.parquet_stored import READ_BUFFER_BYTES
 from tests.support.reference import reference_folder
 
 Numbers = npt.NDArray[np.int64]

@@ -25,7 +25,15 @@ from paimon_engine.meta.column_files import Group, anchor, column_shares
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, root_columns, to_arrow_expression
+from paimon_engine.predicate import (
+    And,
+    Predicate,
+    columns_of,
+    conjuncts_of,
+    matching_rows,
+    root_columns,
+    to_arrow_expression,
+)
 from paimon_engine.supported import check_readable
 from paimon_engine.table.files.data_file import (
     BucketLocation,
@@ -177,8 +185,7 @@ def _columns_of_merges(table: TableHandle, rows: RowSelection, needed: Sequence[
 def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
     if where is None or rows.num_rows == 0:
         return rows
-    kept = pa.Table.from_batches([rows]).filter(to_arrow_expression(where, rows.schema)).combine_chunks()
-    return kept.to_batches()[0] if kept.num_rows else rows.slice(0, 0)
+    return matching_rows(rows, to_arrow_expression(where, rows.schema))
 
 
 def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence[Predicate]) -> list[Predicate]:

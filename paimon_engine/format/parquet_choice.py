@@ -1,0 +1,111 @@
+"""Rows of a Parquet file that a filter chooses, found by its own columns before the others are decoded.
+
+For a filter over a good part of the columns, and where rows that match are all over a row group, this costs more than
+it saves: row groups are read as a whole then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import operator
+from collections.abc import Iterable, Iterator
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.layout import leaf_paths
+from paimon_engine.format.parquet_pages import Run, part_of
+from paimon_engine.format.parquet_stored import StoredFile
+from paimon_engine.format.parquet_widths import leaf_indices
+from paimon_engine.predicate import Predicate, columns_of, conjuncts_of, matching_rows, to_arrow_expression
+
+_CHOSEN_ROWS_MIN = 1 << 14
+"""Of a row group whose rows are chosen by the columns of a filter first."""
+_CHOSEN_BYTES_SHARE_MAX = 0.3
+"""Share of the bytes of all columns up to which those of a filter are decoded first, without use if all rows match."""
+
+
+class RowChoice:
+    """Finds the rows that match by the columns of a filter, and reads the pages of all columns with them."""
+
+    def __init__(self, stored: StoredFile, columns: pa.Schema, where: Predicate | None) -> None:
+        self._stored = stored
+        self._columns = columns
+        paths = leaf_paths(columns, stored.file().schema_arrow) if where is not None else []
+        self._leaves = leaf_indices(stored.metadata, paths)
+        fields: dict[str, pa.Field] = {}
+        expressions: list[pc.Expression] = []
+        for part in conjuncts_of(where):
+            used = [field for field in stored.file().schema_arrow if field.name in columns_of(part)]
+            # As for row groups: a column may have another type in the file.
+            with contextlib.suppress(InvalidArgumentError):
+                expression = to_arrow_expression(part, pa.schema(used))
+                if all(field.name in self._leaves for field in used):
+                    fields |= {field.name: field for field in used}
+                    expressions.append(expression)
+        self._schema = pa.schema(list(fields.values()))
+        self._expressions = expressions
+
+    def matching(self, number: int) -> Iterable[tuple[int, pa.RecordBatch]] | None:
+        """Rows of a row group among which are all that match, by the number of the first one in it; None: read all.
+
+        Raises: CorruptTableError.
+        """
+        if not self._expressions or not self._pays(number):
+            return None
+        positions = self._positions(number)
+        if not len(positions):
+            return []
+        stored = self._stored
+        part = part_of(
+            stored.source, stored.metadata, number, [*self._leaves.values()], positions=positions, path=stored.path
+        )
+        if part is None:
+            # Neither will others be worth it.
+            self._expressions = []
+            return None
+        pages = stored.of_part(io.BytesIO(part.file))
+        ends = [(run.begin, *_extent(positions, run)) for run in part.runs]
+        return (
+            rows
+            for index, (row, first, end) in enumerate(ends)
+            for rows in numbered(first, pages.read(self._columns, [index], begin=first - row, end=end - row))
+        )
+
+    def _pays(self, number: int) -> bool:
+        group = self._stored.metadata.row_group(number)
+        sizes = {name: int(group.column(index).total_uncompressed_size) for name, index in self._leaves.items()}
+        asked = sum(sizes[name] for name in self._schema.names)
+        return bool(group.num_rows >= _CHOSEN_ROWS_MIN) and asked <= _CHOSEN_BYTES_SHARE_MAX * sum(sizes.values())
+
+    def _positions(self, number: int) -> npt.NDArray[np.int64]:
+        """Numbers of the rows that match."""
+        place = "#".join(self._schema.names) + "#"
+        found, begin = [], 0
+        known = reduce(operator.and_, self._expressions)
+        # What is null may be known to others, who read the rows.
+        unknown = reduce(operator.and_, (one | one.is_null() for one in self._expressions))
+        for rows in self._stored.plain().read(self._schema, [number]):
+            condition = unknown if any(column.null_count for column in rows.columns) else known
+            numbered = rows.append_column(place, pa.array(np.arange(begin, begin + rows.num_rows)))
+            found.append(matching_rows(numbered, condition)[place].to_numpy())
+            begin += rows.num_rows
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def numbered(row: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Each batch with the number of its first row."""
+    for rows in batches:
+        yield row, rows
+        row += rows.num_rows
+
+
+def _extent(positions: npt.NDArray[np.int64], run: Run) -> tuple[int, int]:
+    """The first of the positions in these rows, and the one behind the last."""
+    first, last = np.searchsorted(positions, run).tolist()
+    return int(positions[first]), int(positions[last - 1]) + 1

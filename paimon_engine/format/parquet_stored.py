@@ -1,0 +1,124 @@
+"""A Parquet file that is read in batches within a limit, with a look at all of its pages that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import BinaryIO
+from typing import cast as cast_to
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_engine.errors import damaged
+from paimon_engine.format.layout import BatchLimit, leaf_paths
+from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
+from paimon_engine.format.parquet_page_sizes import check_row_counts
+from paimon_engine.format.parquet_watch import WatchedFile
+from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_indices, reading_of
+
+READ_BUFFER_BYTES = 65_536
+
+
+class StoredFile:
+    """A file that is read in batches within a limit, with a look at all of its pages that are read."""
+
+    def __init__(
+        self,
+        source: BinaryIO,
+        path: str,
+        limit: BatchLimit,
+        kept: Collection[str],
+        metadata: pq.FileMetaData | None = None,
+    ) -> None:
+        """`kept`: columns that may come as dictionaries."""
+        self._watch = WatchedFile(source, path)
+        self._source = cast_to("BinaryIO", self._watch)
+        self.source = source
+        self.path = path
+        self._limit = limit
+        self._kept = kept
+        plain = open_parquet(self._source, path, metadata=metadata)
+        self.metadata = plain.metadata
+        self._opened = {frozenset[str](): plain}
+
+    def of_part(self, source: BinaryIO) -> StoredFile:
+        """A file with a part of this one, read in the same way."""
+        return StoredFile(source, self.path, self._limit, self._kept)
+
+    def plain(self) -> StoredFile:
+        """The same file, of which no column comes as dictionaries."""
+        return StoredFile(self.source, self.path, self._limit, (), self.metadata) if self._kept else self
+
+    def file(self, dictionaries: Collection[str] = ()) -> pq.ParquetFile:
+        """The file, in which columns of these paths come as dictionaries."""
+        wanted = frozenset(dictionaries)
+        if wanted not in self._opened:
+            self._opened[wanted] = open_parquet(
+                self._source, self.path, metadata=self.metadata, read_dictionary=sorted(wanted)
+            )
+        return self._opened[wanted]
+
+    def read(
+        self, schema: pa.Schema, groups: Sequence[int], *, begin: int = 0, end: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns of a schema in these row groups; of the rows of all of them, those from `begin` to `end`."""
+        file = self.file()
+        paths = leaf_paths(schema, file.schema_arrow)
+        leaves = leaf_indices(self.metadata, paths)
+        check_row_counts(self.metadata, self.path, list(leaves.values()) or None, groups)
+        if not leaves:
+            # For no columns Arrow allots memory by the number of rows alone.
+            counts = [self.metadata.row_group(number).num_rows for number in groups]
+            yield from (_no_columns(rows) for count in counts for rows in _parts(count, self._limit.rows))
+            return
+        self._watch.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
+        reading = reading_of(StoredRows(file, self._source, self.path, leaves, groups, self.file), self._limit)
+        longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
+        size = reading.rows if end is None else min(reading.rows, end)
+        self._watch.expect_again(longest, batch_rows=size)
+        file = self.file(reading.dictionaries)
+        batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)
+        int96 = int96_columns(file.schema, paths)
+        if int96:
+            with_bytes = open_parquet(self._source, self.path, metadata=bytes_metadata(self._source))
+            stored = with_bytes.iter_batches(size, columns=int96, row_groups=groups, use_threads=False)
+            batches = checked_nanos(batches, stored, self.path)
+        row = 0
+        while (end is None or row < end) and (rows := next(batches, None)) is not None:
+            row += rows.num_rows
+            first = max(0, begin - row + rows.num_rows)
+            rows = rows.slice(first, None if end is None else max(0, end - row + rows.num_rows - first))
+            if rows.num_rows:
+                yield from decoded(rows, self._kept, self._limit.size_bytes)
+            self._watch.begin_batch()
+
+
+def _parts(count: int, most: int) -> Iterator[int]:
+    """A number in parts."""
+    for begin in range(0, count, most):
+        yield min(most, count - begin)
+
+
+def _no_columns(count: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.nulls(count)], names=[""]).select([])
+
+
+def open_parquet(
+    source: BinaryIO,
+    path: str,
+    *,
+    metadata: pq.FileMetaData | None = None,
+    read_dictionary: list[str] | None = None,
+) -> pq.ParquetFile:
+    """The file with the settings of every read; page checksums are verified. Raises: CorruptTableError."""
+    try:
+        return pq.ParquetFile(
+            source,
+            metadata=metadata,
+            pre_buffer=False,
+            buffer_size=READ_BUFFER_BYTES,
+            read_dictionary=read_dictionary,
+            page_checksum_verification=True,
+        )
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
