@@ -1,7 +1,7 @@
 """Merging sorted runs in bounded memory.
 
 1. Each run has one decoded batch in memory. The frontier is the smallest last key of these batches: up to it nothing is
-   missing in any run.
+   missing in any run. A run that is known to end with its batch, as a small file does, limits no frontier.
 2. Each run gives its rows up to the frontier. If only one run has any, they pass untouched.
 3. Otherwise these rows are joined and sorted by key; equal keys are adjacent, and the window is complete for each.
 
@@ -12,7 +12,7 @@ less than a tenth of decoding and encoding.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from paimon_engine.format.layout import dictionary_decoded
 from paimon_engine.merge.keys import Keys, count_up_to, indices_of, join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
 from paimon_engine.types import RowType
+
+SMALL_ROWS: Final = 1_024
+"""After a batch that is smaller, the next one is looked for at once: windows of many small runs would have few rows."""
 
 
 class _RunCursor:
@@ -34,20 +37,30 @@ class _RunCursor:
         self._batches = batches
         self._keys_of = keys_of
         self._position = 0
+        self._ahead: pa.RecordBatch | None = None
         self.rows: pa.RecordBatch | None = None
         self.keys: Keys = np.zeros(0, dtype=np.int64)
+        self.is_last = False
+        """Whether its batch is known to be its last one."""
 
     def fill(self) -> bool:
         """Has rows after this call; False when the run is over."""
         while self.rows is None or self._position >= self.rows.num_rows:
             # The old batch, of which the keys may be a view, is released before the next one is read.
             self.rows, self.keys = None, np.zeros(0, dtype=np.int64)
-            self.rows = next(self._batches, None)
+            self.rows = self._next() if self._ahead is None else self._ahead
+            self._ahead = None
             self._position = 0
             if self.rows is None:
                 return False
             self.keys = self._keys_of(self.rows)
+            if self.leads and self.rows.num_rows < SMALL_ROWS:
+                self._ahead = self._next()
+                self.is_last = self._ahead is None
         return True
+
+    def _next(self) -> pa.RecordBatch | None:
+        return next(self._batches, None)
 
     @property
     def last_key(self) -> Any:
@@ -101,7 +114,8 @@ def _without_lone_followers(
 
 def _next_window(live: Sequence[_RunCursor], sequence: SequenceOrder, *, with_followers: bool) -> Window | None:
     """The rows of the runs up to the frontier, if any are wanted."""
-    frontier = min(run.last_key for run in live)
+    ends = [run.last_key for run in live if not run.is_last]
+    frontier = min(ends) if ends else max(run.last_key for run in live)
     found = [(run.leads, part) for run in live if (part := run.take_up_to(frontier)) is not None]
     parts = _without_lone_followers(found) if with_followers else [part for _, part in found]
     if not parts:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_engine.errors import UnsupportedError
+from paimon_engine.merge import frontier
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import sequence_order
@@ -183,12 +184,27 @@ def test_a_delete_record_counts_and_stays_until_it_is_dropped() -> None:
     assert drop_retracts(untouched) is untouched
 
 
-def test_rows_of_one_run_alone_pass_untouched() -> None:
+def test_rows_of_one_run_alone_pass_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontier, "SMALL_ROWS", 0)
     first = batch_of([Record(n, INSERT, n, "x", None, None) for n in range(4)])
     second = batch_of([Record(n, INSERT, n, "x", None, None) for n in range(10, 14)])
     windows = list(merge_runs([[second], [first]], KEY_TYPE, SequenceOrder()))
     assert [window.order for window in windows] == [None, None]
     assert deduplicate(windows[0])["a"].buffers()[1].address == first["a"].buffers()[1].address
+
+
+def test_small_runs_are_one_window_and_larger_ones_end_it() -> None:
+    def run(*numbers: int) -> pa.RecordBatch:
+        return batch_of([Record(n, INSERT, n, "x", None, None) for n in numbers])
+
+    def windows(*runs: list[pa.RecordBatch]) -> list[list[int]]:
+        found = merge_runs(runs, KEY_TYPE, SequenceOrder())
+        return [sorted(record.key[0] for record in records_of([window.rows])) for window in found]
+
+    assert windows([run(1, 9)], [run(2, 3)], [run(4)]) == [[1, 2, 3, 4, 9]]
+    assert windows([run(1, 5), run(6, 7)], [run(2, 9)]) == [[1, 2, 5], [6, 7, 9]]
+    large = range(frontier.SMALL_ROWS)
+    assert windows([run(*large)], [run(0, 2_000)]) == [[0, *large], [2_000]]
 
 
 @settings(max_examples=150, deadline=None)
