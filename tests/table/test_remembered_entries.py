@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from paimon_engine.format.binary_row import EMPTY_ROW
+from paimon_engine import Catalog, SetOption
+from paimon_engine.env import EnvConfig
+from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.stats import EMPTY_STATS
 from paimon_engine.table.state import live_columns
-from paimon_engine.table.state.manifests import live_entries, read_manifest, snapshot_manifests
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries, live_of, read_manifest, snapshot_manifests
 from paimon_engine.table.state.metadata_memory import ENTRIES_KEPT_MAX, MetadataMemory
+from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.write import bucket_numbers
+from paimon_engine.table.write.bucket_numbers import BucketNumbers
+from paimon_engine.types import parse_type
 from tests.table.conftest import MakeTable, Subject
 
 
@@ -49,6 +58,30 @@ def test_a_second_look_goes_through_what_is_remembered(
     assert not live_columns.worth_columns(table, manifests)
 
 
+def test_what_a_writer_remembers_is_what_it_wrote(tmp_path: Path) -> None:
+    table = Catalog(str(tmp_path)).create_table(
+        "db.t",
+        schema={"day": "INT NOT NULL", "k": "BIGINT NOT NULL", "v": "STRING", "d": "DOUBLE"},
+        partition_keys=["day"],
+        primary_keys=["day", "k"],
+        options={"bucket": "2", "manifest.merge-min-count": "3", "file-index.bloom-filter.columns": "v"},
+    )
+    memory = table._handle.memory
+    listed = 0
+    for number in range(8):
+        rows = {"day": pa.array([1, 2], pa.int32()), "k": [number, 5], "v": ["a", None], "d": [1.5, float("nan")]}
+        table.write(pa.table(rows), row_kinds=pa.array(["+I", "-D"]) if number == 6 else None)
+        if number == 4:
+            table.compact(full=True)
+        handle = load_table(table.path, EnvConfig(table.path))
+        for item in snapshot_manifests(handle, latest_snapshot(handle)):
+            known = memory.entries(handle.paths.manifest(item.name), item)
+            assert known is not None
+            assert list(known) == read_manifest(handle, item.name, item)
+            listed += 1
+    assert listed > 8
+
+
 def test_who_does_not_remember_leaves_nothing_behind(subject: Subject) -> None:
     live_entries(subject.handle, subject.snapshot)
     [manifest, *_] = snapshot_manifests(subject.handle, subject.snapshot)
@@ -80,3 +113,65 @@ def test_no_more_than_its_bound_is_remembered() -> None:
     assert memory.entries("b", listed) is None
     assert memory.entries("a", listed) is not None
     assert memory.entries("c", listed) is not None
+
+
+def _state(table: TableHandle, partition: bytes) -> tuple[dict[tuple[bytes, int], int], dict[bytes, int]]:
+    numbers = BucketNumbers(table)
+    numbers.look_up([partition])
+    return numbers.next_sequence, numbers.total_buckets
+
+
+def test_numbers_of_buckets_are_those_of_a_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"day": "INT NOT NULL", "k": "BIGINT NOT NULL"}
+    catalog = Catalog(str(tmp_path))
+    table = catalog.create_table(
+        "db.t", schema=schema, partition_keys=["day"], primary_keys=["day", "k"], options={"bucket": "2"}
+    )
+    handle = load_table(table.path, EnvConfig(table.path))
+    remembering = handle.remembering()
+    looks: list[int] = []
+    read = live_of
+
+    def noting(*arguments: Any) -> list[ManifestEntry]:
+        found = read(*arguments)
+        looks.append(len(found))
+        return found
+
+    monkeypatch.setattr(bucket_numbers, "live_of", noting)
+
+    def agree(*, reads: bool) -> None:
+        partition = encode_row([parse_type("INT")], [1], reserve_null=False)
+        looks.clear()
+        remembered = _state(remembering, partition)
+        assert len(looks) == reads
+        assert remembered == _state(handle, partition)
+
+    def write(number: int, **how: Any) -> None:
+        table.write(pa.table({"day": pa.array([1, 2], pa.int32()), "k": [number, number]}), **how)
+
+    agree(reads=True)
+    write(1)
+    agree(reads=False)
+    for number in range(2, 5):
+        write(number)
+    agree(reads=False)
+    agree(reads=False)
+    table.compact(full=True)
+    agree(reads=True)
+    write(5)
+    agree(reads=False)
+    write(6, overwrite={})
+    agree(reads=True)
+    table.drop_partition({"day": 1})
+    agree(reads=True)
+    write(7)
+    agree(reads=False)
+    table.rollback(snapshot=3)
+    agree(reads=True)
+    write(8)
+    agree(reads=False)
+    table.alter([SetOption("bucket", "3")])
+    table.rescale()
+    agree(reads=True)
+    write(9)
+    agree(reads=False)

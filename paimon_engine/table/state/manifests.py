@@ -380,18 +380,15 @@ class MetadataWriter:
         return manifests
 
     def _manifest(self, data: bytes, entries: Sequence[ManifestEntry]) -> ManifestFile:
-        name = f"manifest-{self._id}-{self._manifests}"
+        """Writes the manifest of these entries, of which the data are the bytes."""
+        name, (added, deleted) = f"manifest-{self._id}-{self._manifests}", counts(entries)
         self._manifests += 1
-        size = self._write(name, data)
-        added, deleted = counts(entries)
-        return ManifestFile(
-            name=name,
-            size_bytes=size,
-            added_count=added,
-            deleted_count=deleted,
-            partition_stats=_partition_stats(self._table, entries),
-            schema_id=max((entry.file.schema_id for entry in entries), default=self._table.schema.id),
-        )
+        schema_id = max((entry.file.schema_id for entry in entries), default=self._table.schema.id)
+        stats = _partition_stats(self._table, entries)
+        listed = ManifestFile(name, self._write(name, data), added, deleted, stats, schema_id)
+        if self._table.remembers:
+            self._table.memory.put_entries(self._table.paths.manifest(name), listed, tuple(entries))
+        return listed
 
     def manifest_list(self, manifests: Sequence[ManifestFile], *, base_of: int | None = None) -> tuple[str, int]:
         """Writes a manifest list, also an empty one; its name and size in bytes.

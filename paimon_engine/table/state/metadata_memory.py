@@ -9,14 +9,30 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile, counts
 
 _BYTES_MAX: Final = 16 << 20
 ENTRIES_KEPT_MAX: Final = 10_000
 """Of decoded manifests, which take some 2 KB each."""
+
+
+_BUCKETS_MAX: Final = 1_000
+_NUMBERS_MAX: Final = 100
+"""Sets of partitions of which the buckets are remembered, and at most so many of these in each."""
+
+
+class KnownNumbers(NamedTuple):
+    """Of the live files in these manifests, or of some of their partitions: what a writer needs of their buckets.
+
+    The next sequence number of each bucket, and the number of buckets of each partition.
+    """
+
+    manifests: Sequence[ManifestFile]
+    next_sequence: Mapping[tuple[bytes, int], int]
+    total_buckets: Mapping[bytes, int]
 
 
 class MetadataMemory:
@@ -31,6 +47,7 @@ class MetadataMemory:
         self._bytes = 0
         self._manifests: OrderedDict[tuple[str, int], Sequence[ManifestEntry]] = OrderedDict()
         self._entries = 0
+        self._numbers: OrderedDict[frozenset[bytes], KnownNumbers] = OrderedDict()
         self._is_asked = False
         self._lock = threading.Lock()
 
@@ -51,6 +68,20 @@ class MetadataMemory:
                 _, forgotten = self._files.popitem(last=False)
                 self._bytes -= len(forgotten)
 
+    def numbers(self, partitions: frozenset[bytes]) -> KnownNumbers | None:
+        """What is known of the buckets of exactly these partitions."""
+        with self._lock:
+            return self._numbers.get(partitions)
+
+    def put_numbers(self, partitions: frozenset[bytes], known: KnownNumbers) -> None:
+        """Remembers it, if it is not much, and forgets what was remembered first, if that is many."""
+        with self._lock:
+            self._numbers.pop(partitions, None)
+            if len(known.next_sequence) <= _BUCKETS_MAX:
+                self._numbers[partitions] = known
+            while len(self._numbers) > _NUMBERS_MAX:
+                self._numbers.popitem(last=False)
+
     def is_asked_again(self) -> bool:
         """Whether this has been asked before: a process that looks once has nothing of what is remembered."""
         with self._lock:
@@ -67,7 +98,9 @@ class MetadataMemory:
             return found
 
     def put_entries(self, path: str, listed: ManifestFile, entries: Sequence[ManifestEntry]) -> None:
-        """Remembers the entries of a manifest."""
+        """Remembers the entries of a manifest, unless they alone are too many."""
+        if len(entries) > ENTRIES_KEPT_MAX:
+            return
         key = path, listed.size_bytes
         with self._lock:
             self._entries += len(entries) - len(self._manifests.pop(key, ()))

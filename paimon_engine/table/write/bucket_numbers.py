@@ -7,13 +7,16 @@ one partition: it looks up partitions as rows of them come, so that manifests of
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.manifests import entries_of, live_of, snapshot_manifests
+from paimon_engine.table.state.metadata_memory import KnownNumbers
 from paimon_engine.table.state.snapshots import read_at_latest
 
 _LOOKUPS_MAX: Final = 2
@@ -50,11 +53,7 @@ class BucketNumbers:
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
         """Adds the live files of some partitions."""
-        for entry in entries:
-            bucket = (entry.partition, entry.bucket)
-            self.next_sequence[bucket] = max(self.next_sequence.get(bucket, 0), entry.file.max_sequence_number + 1)
-            if entry.bucket != POSTPONED_BUCKET:
-                self.total_buckets[entry.partition] = entry.total_buckets
+        _add(entries, self.next_sequence, self.total_buckets)
 
     def look_up(self, partitions: Collection[bytes]) -> None:
         """Adds the live files of these partitions in the latest snapshot, if they are not known yet.
@@ -68,7 +67,52 @@ class BucketNumbers:
         if self._has_all or not unknown:
             return
         self._has_all = self._lookups == _LOOKUPS_MAX
-        wanted = None if self._has_all else unknown
-        self.add(read_at_latest(self._table, lambda snapshot: live_entries(self._table, snapshot, wanted)))
+        wanted = None if self._has_all else frozenset(unknown)
+        found = read_at_latest(self._table, partial(_numbers, self._table, wanted))
+        for bucket, number in found.next_sequence.items():
+            self.next_sequence[bucket] = max(self.next_sequence.get(bucket, 0), number)
+        self.total_buckets |= found.total_buckets
         self._looked_up |= unknown
         self._lookups += 1
+
+
+def _add(
+    entries: Iterable[ManifestEntry], next_sequence: dict[tuple[bytes, int], int], total_buckets: dict[bytes, int]
+) -> None:
+    for entry in entries:
+        bucket = (entry.partition, entry.bucket)
+        number = entry.file.max_sequence_number + 1
+        if next_sequence.get(bucket, 0) < number:
+            next_sequence[bucket] = number
+        if entry.bucket != POSTPONED_BUCKET:
+            total_buckets[entry.partition] = entry.total_buckets
+
+
+def _numbers(table: TableHandle, partitions: frozenset[bytes] | None, snapshot: Snapshot | None) -> KnownNumbers:
+    """Of the live files in a snapshot, of these partitions or all.
+
+    A writer of many small commits remembers the numbers. If the manifests begin as they did then, and what was appended
+    adds files only, it reads no others: buckets with thousands of files are not gone through at each commit.
+    """
+    manifests = [] if snapshot is None else snapshot_manifests(table, snapshot)
+    known = table.memory.numbers(partitions) if table.remembers and partitions is not None else None
+    if known is not None and manifests[: len(known.manifests)] == known.manifests:
+        added = list(entries_of(table, manifests[len(known.manifests) :], partitions))
+        if all(entry.kind is FileKind.ADD for entry in added):
+            return _remembered(
+                table, partitions, KnownNumbers(manifests, known.next_sequence, known.total_buckets), added
+            )
+    live = live_of(table, snapshot, manifests, partitions)
+    return _remembered(table, partitions, KnownNumbers(manifests, {}, {}), live)
+
+
+def _remembered(
+    table: TableHandle, partitions: frozenset[bytes] | None, known: KnownNumbers, entries: Iterable[ManifestEntry]
+) -> KnownNumbers:
+    """What is known, and these entries too."""
+    next_sequence, total_buckets = dict(known.next_sequence), dict(known.total_buckets)
+    _add(entries, next_sequence, total_buckets)
+    found = KnownNumbers(known.manifests, next_sequence, total_buckets)
+    if table.remembers and partitions is not None:
+        table.memory.put_numbers(partitions, found)
+    return found
