@@ -155,7 +155,8 @@ def _planned(job: engine.Job, secrets: Mapping[str, str], wanted: Wanted, spark_
     name, on_spark = engine.name_of(job.action), "cluster" if spark_conn_id else "subprocess"
     here, there = _named("in_process", None), _named(on_spark, spark_conn_id)
     if not engine.ACTIONS[name].on_tasks:
-        return Placement("in_process", f"{name} works on metadata: {here}{_without_spark(wanted)}")
+        how = "passes rows through one process" if engine.ACTIONS[name].is_stream else "works on metadata"
+        return Placement("in_process", f"{name} {how}: {here}{_without_spark(wanted)}")
     if spark_conn_id and "in_process_limit" not in wanted.by_operator:
         return Placement("cluster", f"{name} works on rows: {there}")
     with environment(secrets):

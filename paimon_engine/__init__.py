@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult
     from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots
     from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult
-    from paimon_engine.actions.export_files import ExportResult
+    from paimon_engine.actions.export_files import ExportFiles, ExportResult
     from paimon_engine.actions.mark_partition_done import MarkPartitionDone, MarkPartitionDoneResult
     from paimon_engine.actions.merge_branch import MergeBranch, MergeBranchResult
     from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult
@@ -140,6 +140,7 @@ __all__ = [
     "ExpireSnapshots",
     "ExpireTags",
     "ExpireTagsResult",
+    "ExportFiles",
     "ExportResult",
     "FastForward",
     "Finding",
@@ -224,7 +225,7 @@ _MODULES: Final = {
     "actions.expire_changelogs": ("ExpireChangelogs", "ExpireChangelogsResult"),
     "actions.expire_snapshots": ("ExpireResult", "ExpireSnapshots"),
     "actions.expire_tags": ("ExpireTags", "ExpireTagsResult"),
-    "actions.export_files": ("ExportResult",),
+    "actions.export_files": ("ExportFiles", "ExportResult"),
     "actions.mark_partition_done": ("MarkPartitionDone", "MarkPartitionDoneResult"),
     "actions.merge_branch": ("MergeBranch", "MergeBranchResult"),
     "actions.purge_files": ("PurgeFiles", "PurgeFilesResult"),

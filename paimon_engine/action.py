@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from paimon_engine.env import Env
+from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.executor import Done, Executor, Failed, LocalExecutor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -60,7 +60,8 @@ class Context:
     `commit_user` is the name under which it commits: with one the action is done once, however often it is called;
     without, each call is a separate action. `earlier_user` is the name of a job whose work it does again on purpose.
     `looked_up` is set by `action_once`. `is_new` says that the job has just created the table. `phases` records
-    how long each phase takes. `open_other` opens other tables.
+    how long each phase takes. `open_other` opens other tables; `open_store` is the store of an address outside of the
+    table, by default by the options of the table's own.
     """
 
     table: TableHandle
@@ -72,6 +73,7 @@ class Context:
     is_new: bool = False
     phases: Phases = field(default_factory=Phases)
     open_other: Callable[[str], TableHandle] | None = None
+    open_store: Callable[[str], Env] | None = None
 
     def other_table(self, name: str) -> TableHandle:
         """Another table that the action reads, by its name or path.
@@ -81,6 +83,13 @@ class Context:
         if self.open_other is None:
             raise UnsupportedError(f"only a job knows where the table {name!r} is: run this action as a job")
         return self.open_other(name)
+
+    def target(self, address: str) -> Env:
+        """The store of files that the action writes for others. Raises: InvalidArgumentError."""
+        if self.open_store is not None:
+            return self.open_store(address)
+        own = self.table.config
+        return EnvConfig(address, own.options, own.secrets).build()
 
     @property
     def job(self) -> JobCommit:

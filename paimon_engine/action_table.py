@@ -48,6 +48,7 @@ from paimon_engine.actions.drop_partition import (
 from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
+from paimon_engine.actions.export_files import ExportFiles, export_files
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
 from paimon_engine.actions.merge_branch import MergeBranch, merge_branch
 from paimon_engine.actions.purge_files import PurgeFiles, purge_files
@@ -82,14 +83,16 @@ Action = Spec
 class ActionInfo:
     """One line of the table of what exists.
 
-    `on_tasks` says whether the work is on rows, and runs as tasks. `planned_bytes` says from metadata alone how many
-    bytes of files it would read now, or None if that is unknown: it decides whether Spark is used.
+    `on_tasks` says whether the work is on rows, and runs as tasks; `is_stream` whether rows pass through the process
+    that runs the action, batch by batch, wherever that is. `planned_bytes` says from metadata alone how many bytes of
+    files tasks would read now, or None if that is unknown: it decides whether Spark is used.
     """
 
     spec: type
     run: Callable[[Context, Any], Any]
     summary: str
     on_tasks: bool = False
+    is_stream: bool = False
     planned_bytes: Callable[[TableHandle, Any], int | None] | None = None
 
 
@@ -158,6 +161,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "compatibility": ActionInfo(
         Compatibility, compatibility, "say which engines read the table right, wrongly or not at all"
     ),
+    "export_files": ActionInfo(ExportFiles, export_files, "write rows to files for other programs", is_stream=True),
     "drop_partition": ActionInfo(DropPartition, drop_partition, "drop named partitions"),
     "expire_partitions": ActionInfo(ExpirePartitions, expire_partitions, "drop partitions that are too old"),
     "mark_partition_done": ActionInfo(

@@ -276,14 +276,13 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: InvalidArgumentError; ConflictError if the target is there; NotFoundError; StorageError.
         """
-        asked = ReadRequest(columns=names_of(columns), where=where, snapshot=snapshot, tag=tag, limit=limit)
-        export = actions.export_files.Export(target, format, names_of(partition_by, "partition_by"), if_exists)
+        given, open_store = locals(), None
         if storage_options is not None:
-            store = EnvConfig(target, storage_options)
-        else:
-            own = self._handle.config
-            store = EnvConfig(target, own.options, own.secrets)
-        return actions.export_files.export_files(self._handle, asked, export, store)
+            options = dict(storage_options)
+            open_store = lambda address: EnvConfig(address, options).build()  # noqa: E731 - one of two, and short
+        return self._act(
+            actions.export_files.export_files, actions.export_files.ExportFiles, given, open_store=open_store
+        )
 
     def _request(self, given: Mapping[str, Any]) -> ReadRequest:
         """What is to be read; `given` are the arguments of a verb, `locals()` at its begin.

@@ -19,6 +19,7 @@ from typing import Any, Final
 from paimon_engine.action import Context, without_last_line
 from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
 from paimon_engine.actions.create_table import CreateTable, draft_of
+from paimon_engine.actions.export_files import ExportFiles
 from paimon_engine.actions.write import TABLE, Write, write_is_done
 from paimon_engine.actions.write import planned_bytes as write_bytes
 from paimon_engine.env import Env, EnvConfig, secret_values
@@ -84,7 +85,8 @@ class Job(Spec):
 
     `table_secrets` maps options of the table to the environment variables that hold their values.
     `earlier_user` is the commit user of an earlier job whose work is done again on purpose: the result warns of what
-    stays of that. `source` says where the table is that a write reads, if not in the same warehouse.
+    stays of that. `source` says where the table is that a write reads, if not in the same warehouse; `target` is the
+    store of the files that an export writes, if not the same.
     """
 
     table: TableRef
@@ -98,10 +100,13 @@ class Job(Spec):
     table_secrets: Mapping[str, str] = field(default_factory=dict)
     earlier_user: str | None = None
     source: SourceRef | None = None
+    target: StorageRef | None = None
 
     def secret_variables(self) -> list[str]:
         """Names of the environment variables that hold this job's secrets."""
         own = [*self.storage.secrets.values(), *self.catalog.secrets.values(), *self.table_secrets.values()]
+        if self.target is not None:
+            own += self.target.secrets.values()
         if self.source is None:
             return own
         return [*own, *self.source.storage.secrets.values(), *self.source.catalog.secrets.values()]
@@ -109,6 +114,11 @@ class Job(Spec):
     def store_at(self, address: str) -> EnvConfig:
         """The job's store, for files at another address in it."""
         return EnvConfig(address, self.storage.options, self.storage.secrets)
+
+    def target_at(self, address: str) -> EnvConfig:
+        """The store of the files that an export writes."""
+        store = self.target or self.storage
+        return EnvConfig(address, store.options, store.secrets)
 
     def to_json(self) -> str:
         """Versioned JSON text.
@@ -120,6 +130,8 @@ class Job(Spec):
             if location is not None:
                 check_shown("store", location.storage.options, shows_storage_option)
                 check_shown("catalog", location.catalog.options, shows_catalog_option)
+        if self.target is not None:
+            check_shown("store", self.target.options, shows_storage_option)
         check_shown("table", self.table_options, shows_table_option)
         value = asdict(self)
         value["action"] = {"name": name_of(self.action), **value["action"]}
@@ -138,7 +150,7 @@ class Job(Spec):
             if value.get("version") != JOB_VERSION:
                 raise InvalidArgumentError(f"job of version {value.get('version')}, expected {JOB_VERSION}")
             spec = dict(value["action"])
-            name, create = spec.pop("name"), value.get("create")
+            name, create, target = spec.pop("name"), value.get("create"), value.get("target")
             return cls(
                 table=decode(TableRef, value["table"], name="table"),
                 action=decode(action_type(name), spec, name=name, edge=_JOBS),
@@ -150,6 +162,7 @@ class Job(Spec):
                 catalog=decode(CatalogRef, value.get("catalog", {}), name="catalog"),
                 earlier_user=value.get("earlier_user"),
                 source=_source_ref(value.get("source")),
+                target=None if target is None else decode(StorageRef, target, name="target"),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidArgumentError(f"no valid job: {_reason(error)}") from error
@@ -217,6 +230,7 @@ def job_schema() -> dict[str, Any]:
         "table_secrets": texts,
         "earlier_user": {"type": ["string", "null"]},
         "source": {"anyOf": [{"type": "null"}, _object({"warehouse": {"type": ["string", "null"]}, **locations})]},
+        "target": {"anyOf": [{"type": "null"}, locations["storage"]]},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -320,12 +334,15 @@ def run(
     if not job.commit_user:
         raise InvalidArgumentError("a job needs a commit_user, which identifies a repeated job")
     info = ACTIONS[name_of(job.action)]
+    if job.target is not None and not isinstance(job.action, ExportFiles):
+        raise InvalidArgumentError(f"the job has a target, which {name_of(job.action)} does not write to; leave it out")
     table, is_new = _open_table(job)
     user = job.commit_user if is_kept else None
     context = Context(
         *(table, executor or LocalExecutor(), user, on_progress, job.earlier_user),
         is_new=is_new,
         open_other=lambda name: _open_other(job, name),
+        open_store=lambda address: job.target_at(address).build(),
     )
     details = info.run(context, job.action).to_dict()
     return JobResult(

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from paimon_engine.action import Context
+from paimon_engine.env import Env
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import checked_user
 from paimon_engine.specs import Edge, decode
@@ -26,7 +27,7 @@ DurationLike = int | str | timedelta
 SizeLike = int | str
 """Bytes, or a text such as `50 gb`."""
 
-_OF_THE_CALL: Final = frozenset({"self", "how", "name", "commit_user", "on_progress"})
+_OF_THE_CALL: Final = frozenset({"self", "how", "name", "commit_user", "on_progress", "storage_options"})
 """Arguments of verbs that are not fields of a spec."""
 
 
@@ -40,11 +41,20 @@ class Verbs(ABC):
     def _handle(self) -> TableHandle:
         """The table itself."""
 
-    def _act(self, action: Callable[[Context, S], R], spec: type[S], given: Mapping[str, Any], **more: Any) -> R:
+    def _act(
+        self,
+        action: Callable[[Context, S], R],
+        spec: type[S],
+        given: Mapping[str, Any],
+        *,
+        open_store: Callable[[str], Env] | None = None,
+        **more: Any,
+    ) -> R:
         """Carries out an action.
 
         `given` are the arguments of a verb, `locals()` at its begin: fields of the spec under their names, `how` with
-        more fields, `commit_user` and `on_progress`. `more` are fields that the verb calls otherwise.
+        more fields, `commit_user` and `on_progress`. `more` are fields that the verb calls otherwise. `open_store` is
+        that of the context.
 
         Raises: InvalidArgumentError naming the action, the field and its value; what the action raises.
         """
@@ -52,8 +62,8 @@ class Verbs(ABC):
         fields |= given.get("how", {}) | more
         table = self._handle
         asked = decode(spec, fields, edge=Edge(now_ms=table.env.clock()))
-        context = Context(table, self._executor, checked_user(given.get("commit_user")), given.get("on_progress"))
-        return action(context, asked)
+        user, on_progress = checked_user(given.get("commit_user")), given.get("on_progress")
+        return action(Context(table, self._executor, user, on_progress, open_store=open_store), asked)
 
 
 def time_of(table: TableHandle, name: str, moment: MomentLike | None) -> int | None:

@@ -228,6 +228,7 @@ def test_every_action_has_a_name_a_spec_and_a_summary():
         *("remove_orphan_files", "restore", "empty_quarantine", "purge_files"),
         *("remove_unexisting_files", "remove_unexisting_manifests", "repair_earliest_snapshot", "verify"),
         "compatibility",
+        "export_files",
         *("drop_partition", "expire_partitions", "mark_partition_done"),
         *("rename_tag", "create_day_tags", "create_due_tags", "expire_tags", "rollback_to_as_latest"),
         *("create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),

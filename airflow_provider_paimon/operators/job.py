@@ -189,6 +189,10 @@ class PaimonJobOperator(BaseOperator):
         """The warehouse of another table that the action reads; only writes have one."""
         return None
 
+    def target_hook(self) -> PaimonHook | None:
+        """The connection to another store that the action writes files to; only exports have one."""
+        return None
+
     def hook(self) -> PaimonHook:
         """The warehouse, after templates were rendered."""
         return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
@@ -215,16 +219,16 @@ class PaimonJobOperator(BaseOperator):
 
     def _secrets(self, hook: PaimonHook) -> dict[str, str]:
         """What the job needs of the environment. Raises: InvalidArgumentError for one name with two values."""
-        secrets, source = hook.secrets(self._table_options()), self.source_hook()
-        if source is None:
-            return secrets
-        more = source.secrets()
-        if any(secrets.get(name, value) != value for name, value in more.items()):
-            raise InvalidArgumentError(
-                "storage_options of the table and of its source have different secrets; move those of one of them into "
-                "a connection"
-            )
-        return {**secrets, **more}
+        secrets = hook.secrets(self._table_options())
+        for what, other in (("source", self.source_hook()), ("target", self.target_hook())):
+            more = {} if other is None else other.secrets()
+            if any(secrets.get(name, value) != value for name, value in more.items()):
+                raise InvalidArgumentError(
+                    f"storage_options of the table and of its {what} have different secrets; move those of one of them "
+                    "into a connection"
+                )
+            secrets |= more
+        return secrets
 
     def _defer(self, hook: PaimonHook, job: engine.Job, secrets: Mapping[str, str], launcher: Detaching) -> None:
         """Leaves the job to itself, and the task to the triggerer. Raises: TaskDeferred; AirflowFailException."""
@@ -335,7 +339,7 @@ class PaimonJobOperator(BaseOperator):
         attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=flag("force_rerun", self.force_rerun))
         self._is_reported = attempt.had_succeeded
         options, table_secrets = hook.table_refs(self._table_options())
-        source = self.source_hook()
+        source, target = self.source_hook(), self.target_hook()
         return engine.Job(
             table=hook.table_ref(self.table),
             # Templates make texts of flags and numbers: 'False' must not be a flag that is set.
@@ -350,6 +354,7 @@ class PaimonJobOperator(BaseOperator):
             create=self.create_table(),
             catalog=hook.catalog_ref(),
             source=None if source is None else source.source_ref(),
+            target=None if target is None else target.storage_ref(),
         )
 
     def _table_options(self) -> dict[str, str]:

@@ -1,45 +1,49 @@
 """Export rows to files for other programs: one file, or a directory with one part per partition; complete or not there.
 
-A directory gets a file `_SUCCESS` as its last one. It says of which table and snapshot the rows are; only a directory
-that has it is ever replaced.
+A directory gets a file `_SUCCESS` as its last one, which says of which table and snapshot the rows are. An object store
+shows the files of a directory one by one, so that it has `_STARTED` until then, and no `_SUCCESS`. Only a directory
+that has one of both is ever replaced.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.action import Result
-from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError
-from paimon_engine.format.row_files import ROW_FILES, WriteBatch, row_file
+from paimon_engine.action import Context, Result, action
+from paimon_engine.env import Env
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StorageError,
+)
+from paimon_engine.format.row_files import WriteBatch, row_file
 from paimon_engine.meta.paths import escape_path_name
 from paimon_engine.secrecy import check_address
+from paimon_engine.specs import Address, ConditionText, Index, Name, Spec, check_fields
 from paimon_engine.storage import Storage
 from paimon_engine.storage.local import local_path
 from paimon_engine.storage.locations import is_below, is_local
 from paimon_engine.storage.publication import beside, publish_directory, shows_incomplete, whole_file
-from paimon_engine.table.read.open_read import check_limit, limited
+from paimon_engine.table.read.open_read import limited
 from paimon_engine.table.read.read_plan import plan_at_one_snapshot
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.state.handle import TableHandle
 
-IF_EXISTS: Final = ("error", "ignore", "replace")
 SUCCESS: Final = "_SUCCESS"
+STARTED: Final = "_STARTED"
 _NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 OPEN_FILES: Final = 64
 """So many parts are written at a time; a partition that comes again later has a further file."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,51 +60,73 @@ class ExportResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
-    """Where the rows go, and how: one file, or with `partition_by` a directory with `column=value` directories."""
+class ExportFiles(Spec):
+    """Write rows to files for other programs: all of one snapshot, in the process that runs this, batch by batch.
 
-    target: str
-    format: str = "parquet"
-    partition_by: tuple[str, ...] | None = None
-    if_exists: str = "error"
+    The target is one file, or with `partition_by` a directory with directories `column=value`, of which an empty list
+    makes one without these. `replace` replaces a file, or a directory that an export has made, and no other one.
+    """
+
+    target: Annotated[Address, "path of the file; with partition_by that of the directory"]
+    format: Annotated[
+        Literal["parquet", "orc", "avro", "csv", "json"], "their format; `json` has one object a line"
+    ] = "parquet"
+    columns: Annotated[Sequence[Name] | None, "columns to write; all without it"] = None
+    where: Annotated[ConditionText | None, "SQL condition over the columns"] = None
+    tag: Annotated[Name | None, "rows at this tag instead of the latest ones"] = None
+    snapshot: Annotated[Index | None, "rows at this snapshot instead of the latest ones"] = None
+    partition_by: Annotated[Sequence[Name] | None, "columns whose values name directories; [] for none of these"] = None
+    if_exists: Annotated[
+        Literal["error", "ignore", "replace"], "where the target is there: fail, leave it, or replace it"
+    ] = "error"
+    limit: Annotated[Index | None, "at most so many rows"] = None
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError."""
+        """Raises: InvalidArgumentError for a wrong field, or an address that contains a password."""
+        check_fields(self)
         check_address(self.target, "the target")
         if not self.target.strip("/") or self.target.endswith("://"):
-            raise InvalidArgumentError(f"target={self.target!r}: give the path of a file, or of a directory")
+            raise InvalidArgumentError(
+                f"export_files: target={self.target!r}: give the path of a file, or of a directory"
+            )
         if self.target.endswith("/") and self.partition_by is None:
             raise InvalidArgumentError(
-                f"target={self.target!r} is a directory; name a file, or give partition_by= for a directory"
+                f"export_files: target={self.target!r} is a directory; name a file, or give partition_by"
             )
-        if self.format not in ROW_FILES:
-            raise InvalidArgumentError(f"format={self.format!r}; choose one of {', '.join(ROW_FILES)}")
-        if self.if_exists not in IF_EXISTS:
-            raise InvalidArgumentError(f"if_exists={self.if_exists!r}; choose one of {', '.join(IF_EXISTS)}")
+
+    @property
+    def path(self) -> str:
+        """The target without a slash at its end."""
+        return self.target.rstrip("/")
+
+    def request(self) -> ReadRequest:
+        """What is read. Raises: InvalidArgumentError."""
+        columns = None if self.columns is None else tuple(self.columns)
+        return ReadRequest(columns=columns, where=self.where, tag=self.tag, snapshot=self.snapshot, limit=self.limit)
 
 
-def export_files(table: TableHandle, request: ReadRequest, export: Export, store: EnvConfig) -> ExportResult:
-    """Reads rows and writes them to files at the target, whose store is `store`; memory does not grow with the rows.
+@action
+def export_files(context: Context, spec: ExportFiles) -> ExportResult:
+    """Reads rows and writes them to files at the target; memory does not grow with the rows.
 
     Raises: InvalidArgumentError; ConflictError if the target is there; NotFoundError, CorruptTableError; StorageError.
     """
-    begun = time.monotonic()
-    check_limit(request.limit)
-    _check_outside(table, export.target)
-    plan, number = plan_at_one_snapshot(table, request)
-    names = () if export.partition_by is None else export.partition_by
-    parts = _PartColumns.of(plan.schema, names)
-    env = store.build()
-    storage = env.storage
-    if _is_there(storage, export):
-        return ExportResult("exists", export.target, seconds=time.monotonic() - begun)
+    table, request = context.table, spec.request()
+    _check_outside(table, spec.target)
+    with context.phases("plan"):
+        plan, number = plan_at_one_snapshot(table, request)
+    parts = _PartColumns.of(plan.schema, spec.partition_by or ())
+    env = context.target(spec.target)
+    if _is_there(env.storage, spec):
+        return ExportResult("exists", spec.target)
     batches = limited(plan.batches(), request.limit)
-    if export.partition_by is None:
-        counted = _one_file(storage, export, plan.schema, batches)
-    else:
-        counted = _directory(env, export, parts, batches, {"table": table.paths.root, "snapshot_id": number})
-    logger.info("exported %d rows of %s to %s", counted["rows"], table.paths.root, export.target)
-    return ExportResult("exported", export.target, number, **counted, seconds=time.monotonic() - begun)
+    with context.phases("export"):
+        if spec.partition_by is None:
+            counted = _one_file(env.storage, spec, plan.schema, batches)
+        else:
+            note = {"table": table.paths.root, "snapshot_id": number, "export_id": env.new_id()}
+            counted = _directory(env, spec, parts, batches, note)
+    return ExportResult("exported", spec.target, number, **counted)
 
 
 def _check_outside(table: TableHandle, target: str) -> None:
@@ -116,19 +142,23 @@ def _absolute(path: str) -> str:
     return local_path(path) if is_local(path) else path.rstrip("/")
 
 
-def _is_there(storage: Storage, export: Export) -> bool:
+def _is_there(storage: Storage, spec: ExportFiles) -> bool:
     """Whether the target is there and stays. Raises: ConflictError if it is there and must not be."""
-    target = export.target.rstrip("/")
+    target = spec.path
     if not storage.exists(target):
         return False
-    if export.if_exists == "ignore":
-        return True
-    if export.if_exists == "error":
-        raise ConflictError(f"{target} exists; if_exists='replace' replaces it, 'ignore' leaves it as it is")
     is_directory = storage.stat(target).is_dir
-    if export.partition_by is None and is_directory:
+    if spec.if_exists != "replace" and is_directory and _is_unfinished(storage, target):
+        raise ConflictError(
+            f"{target}: an export into it has begun and not ended; if_exists='replace' replaces what is there"
+        )
+    if spec.if_exists == "ignore":
+        return True
+    if spec.if_exists == "error":
+        raise ConflictError(f"{target} exists; if_exists='replace' replaces it, 'ignore' leaves it as it is")
+    if spec.partition_by is None and is_directory:
         raise ConflictError(f"{target} is a directory, which no file replaces; choose another target")
-    if export.partition_by is not None and not (is_directory and _is_export(storage, target)):
+    if spec.partition_by is not None and not (is_directory and _is_export(storage, target)):
         raise ConflictError(
             f"{target} is not a directory that an export has made: it has no {SUCCESS} file that says so. Nothing in "
             "it is deleted; choose another target, or delete it yourself"
@@ -136,27 +166,39 @@ def _is_there(storage: Storage, export: Export) -> bool:
     return False
 
 
+def _is_unfinished(storage: Storage, directory: str) -> bool:
+    return _note(storage, f"{directory}/{SUCCESS}") is None and _note(storage, f"{directory}/{STARTED}") is not None
+
+
 def _is_export(storage: Storage, directory: str) -> bool:
+    return any(_note(storage, f"{directory}/{name}") is not None for name in (SUCCESS, STARTED))
+
+
+def _note(storage: Storage, path: str) -> bytes | None:
+    """A file that says of which table and snapshot an export is; None where there is none, or it does not."""
     try:
-        note = json.loads(storage.read(f"{directory}/{SUCCESS}"))
+        content = storage.read(path)
+        note = json.loads(content)
     except (NotFoundError, ValueError):
-        return False
-    return isinstance(note, dict) and "snapshot_id" in note and "table" in note
+        return None
+    return content if isinstance(note, dict) and "snapshot_id" in note and "table" in note else None
 
 
 # ── one file ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _one_file(storage: Storage, export: Export, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, int]:
+def _one_file(
+    storage: Storage, spec: ExportFiles, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> dict[str, int]:
     rows = 0
     with (
-        whole_file(storage, export.target, replace=export.if_exists == "replace") as sink,
-        row_file(sink, schema, export.format) as write,
+        whole_file(storage, spec.target, replace=spec.if_exists == "replace") as sink,
+        row_file(sink, schema, spec.format) as write,
     ):
         for batch in batches:
             write(batch)
             rows += batch.num_rows
-    return {"rows": rows, "files": 1, "bytes": storage.stat(export.target).size_bytes}
+    return {"rows": rows, "files": 1, "bytes": storage.stat(spec.target).size_bytes}
 
 
 # ── a directory ─────────────────────────────────────────────────────────────────────────────────
@@ -208,8 +250,8 @@ def _escaped(text: str) -> str:
 class _Parts:
     """The files of a directory; of those that are written, some are open, and the longest unused is closed first."""
 
-    def __init__(self, env: Env, directory: str, export: Export, columns: _PartColumns) -> None:
-        self._storage, self.directory, self._export, self._columns = env.storage, directory, export, columns
+    def __init__(self, env: Env, directory: str, form: str, columns: _PartColumns) -> None:
+        self._storage, self.directory, self._format, self._columns = env.storage, directory, form, columns
         self._open: OrderedDict[str, tuple[ExitStack, WriteBatch]] = OrderedDict()
         self._mark = env.new_id()[:8]
         self.paths: list[str] = []
@@ -226,11 +268,11 @@ class _Parts:
         self.rows += rows.num_rows
 
     def _begun(self, part: str) -> tuple[ExitStack, WriteBatch]:
-        name = f"part-{len(self.paths):05d}-{self._mark}.{self._export.format}"
+        name = f"part-{len(self.paths):05d}-{self._mark}.{self._format}"
         path = "/".join(item for item in (self.directory, part, name) if item)
         with ExitStack() as stack:
             sink: BinaryIO = stack.enter_context(self._storage.writer(path))
-            write = stack.enter_context(row_file(sink, self._columns.stored, self._export.format))
+            write = stack.enter_context(row_file(sink, self._columns.stored, self._format))
             self.paths.append(path)
             return stack.pop_all(), write
         raise AssertionError("the stack gives no error away")
@@ -250,46 +292,94 @@ class _Parts:
 
 
 def _directory(
-    env: Env,
-    export: Export,
-    columns: _PartColumns,
-    batches: Iterator[pa.RecordBatch],
-    note: Mapping[str, Any],
+    env: Env, spec: ExportFiles, columns: _PartColumns, batches: Iterator[pa.RecordBatch], note: Mapping[str, Any]
 ) -> dict[str, int]:
     """Writes the parts, then what says that they are all; after a failure no file is left."""
-    storage, target = env.storage, export.target.rstrip("/")
-    is_renamed = shows_incomplete(storage)
-    parts = _Parts(env, beside(target) if is_renamed else target, export, columns)
+    storage, target = env.storage, spec.path
+    publication = _Renamed(storage, target) if shows_incomplete(storage) else _InPlace(storage, target, spec.if_exists)
+    parts = _Parts(env, publication.directory, spec.format, columns)
     try:
+        publication.begin(note)
         for batch in batches:
             for part, rows in columns.split(batch):
                 parts.write(part, rows)
         parts.close()
         size = sum(storage.stat(path).size_bytes for path in parts.paths)
-        totals = {**note, "rows": parts.rows, "files": len(parts.paths)}
-        _finish(storage, export, parts, totals, target, is_renamed=is_renamed)
+        publication.finish(parts.paths, {**note, "rows": parts.rows, "files": len(parts.paths)})
+    except OutcomeUnknownError:
+        # The directory may be complete: what is there stays.
+        parts.close()
+        raise
     except BaseException as error:
         parts.give_up(error)
-        if is_renamed:
-            storage.delete_tree(parts.directory)
+        publication.take_back()
         raise
     return {"rows": parts.rows, "files": len(parts.paths), "bytes": size}
 
 
-def _finish(
-    storage: Storage, export: Export, parts: _Parts, note: Mapping[str, Any], target: str, *, is_renamed: bool
-) -> None:
-    """Makes the directory one that is complete; on an object store also deletes what was there before."""
-    content = json.dumps(note).encode()
-    if is_renamed:
-        storage.overwrite(f"{parts.directory}/{SUCCESS}", content)
-        publish_directory(storage, parts.directory, target)
-        return
-    old = [info.path for info in storage.walk(target) if info.path not in parts.paths and not info.is_dir]
-    if old and export.if_exists != "replace":
-        raise ConflictError(f"{target}: others wrote there meanwhile; choose another target")
-    if old:
-        storage.delete([f"{target}/{SUCCESS}"])
+class _Renamed:
+    """A directory that is written under another name, and gets its own one when it is complete."""
+
+    def __init__(self, storage: Storage, target: str) -> None:
+        self._storage, self._target = storage, target
+        self.directory = beside(target)
+
+    def begin(self, note: Mapping[str, Any]) -> None:
+        """Nothing is to be seen yet."""
+
+    def finish(self, paths: Sequence[str], note: Mapping[str, Any]) -> None:  # noqa: ARG002 - as of the other one
+        """Makes the directory visible."""
+        self._storage.overwrite(f"{self.directory}/{SUCCESS}", json.dumps(note).encode())
+        publish_directory(self._storage, self.directory, self._target)
+
+    def take_back(self) -> None:
+        """Leaves nothing."""
+        self._storage.delete_tree(self.directory)
+
+
+class _InPlace:
+    """A directory of an object store, whose files are seen one by one: while it is written it has no `_SUCCESS`.
+
+    `_STARTED` says that whatever else is there is of exports, so that the next one may replace what was interrupted.
+    """
+
+    def __init__(self, storage: Storage, target: str, if_exists: str) -> None:
+        self._storage, self._if_exists = storage, if_exists
+        self.directory = target
+        self._started, self._success = f"{target}/{STARTED}", f"{target}/{SUCCESS}"
+        self._earlier: bytes | None = None
+        self._is_replacing = False
+
+    def begin(self, note: Mapping[str, Any]) -> None:
+        """From here on readers know that the directory is not complete."""
+        self._earlier = _note(self._storage, self._success)
+        self._storage.overwrite(self._started, json.dumps(note).encode())
+        if self._earlier is not None:
+            self._storage.delete([self._success])
+
+    def finish(self, paths: Sequence[str], note: Mapping[str, Any]) -> None:
+        """Deletes what was there before, and says that the directory is complete."""
+        storage, own = self._storage, {*paths, self._started}
+        there = [info.path for info in storage.walk(self.directory) if not info.is_dir]
+        old = [path for path in there if path not in own]
+        if old and self._if_exists != "replace":
+            raise ConflictError(f"{self.directory}: others wrote there meanwhile; choose another target")
+        if len(set(paths).intersection(there)) < len(paths):
+            raise ConflictError(f"{self.directory}: another export there has replaced what this one wrote")
+        self._is_replacing = bool(old)
         storage.delete(old)
-    if not storage.create(f"{target}/{SUCCESS}", content):
-        raise StorageError(f"{target}: another export has ended there at the same time")
+        content = json.dumps(note).encode()
+        # A client that repeats a lost request finds its own file; `export_id` says whose it is.
+        if not storage.create(self._success, content) and storage.read(self._success) != content:
+            raise StorageError(f"{self.directory}: another export has ended there at the same time")
+        # With the other file it says nothing any more.
+        with suppress(StorageError):
+            storage.delete([self._started])
+
+    def take_back(self) -> None:
+        """Makes the directory again what it was, if nothing of that was deleted."""
+        if self._is_replacing:
+            return
+        if self._earlier is not None:
+            self._storage.create(self._success, self._earlier)
+        self._storage.delete([self._started])

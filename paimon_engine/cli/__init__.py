@@ -21,6 +21,7 @@ from paimon_engine.cli import (
     clean_up,
     create,
     expire,
+    export,
     look,
     metadata,
     pack,
@@ -49,6 +50,7 @@ rollback.add_commands(app)
 run.add_commands(app)
 pack.add_commands(app)
 expire.add_commands(app)
+export.add_commands(app)
 tags.add_commands(app)
 branches.add_commands(app)
 create.add_commands(app)

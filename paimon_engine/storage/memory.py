@@ -106,7 +106,7 @@ class MemoryStorage:
     def rename_dir(self, source: str, target: str) -> None:
         source, target = source.rstrip("/"), target.rstrip("/")
         with self._lock:
-            moved = [path for path in self._files if path.startswith(f"{source}/")]
+            moved = [path for path in self._files if path == source or path.startswith(f"{source}/")]
             if not moved:
                 raise NotFoundError(f"No such directory: {source}")
             if any(path == target or path.startswith(f"{target}/") for path in self._files):

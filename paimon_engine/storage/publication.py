@@ -17,12 +17,11 @@ from paimon_engine.errors import ConflictError, StorageError
 from paimon_engine.storage.base import Storage
 from paimon_engine.storage.create import publish
 from paimon_engine.storage.local import LocalStorage, local_path
-from paimon_engine.storage.memory import MemoryStorage
 
 
 def shows_incomplete(storage: Storage) -> bool:
     """Whether files are visible while they are written, as on disks; directories can be renamed there."""
-    return not (isinstance(storage, MemoryStorage) or getattr(storage, "is_object_store", False))
+    return not getattr(storage, "is_object_store", False)
 
 
 @contextmanager

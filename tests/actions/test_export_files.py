@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,12 +16,27 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, Table, Write
+from paimon_engine import (
+    Catalog,
+    Compact,
+    ConflictError,
+    ExportFiles,
+    InvalidArgumentError,
+    NotFoundError,
+    Table,
+    Write,
+)
 from paimon_engine.actions import export_files
 from paimon_engine.env import EnvConfig
 from paimon_engine.format import row_files
-from paimon_engine.jobs import Job, TableRef, run
+from paimon_engine.jobs import Job, StorageRef, TableRef, run, shows_storage_option
+from tests.support.faulty_storage import DOWN, WAYS, FaultyStorage
 from tests.support.s3 import BUCKET, start_s3
+from tests.support.world.rehearsal import Rehearsal
+from tests.support.world.scenarios import BY_NAME, outside
+from tests.support.world.world import World
+
+OUTSIDE = outside(World())
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -228,6 +245,83 @@ def test_formats_have_one_name_everywhere():
     assert {*row_files.ROW_FILES} == {"parquet", "orc", "avro", "csv", "json"}
 
 
+# ── an object store, which shows the files of a directory one by one ────────────────────────────
+
+
+def on_object_store(stage: Rehearsal) -> Rehearsal:
+    """The action again, over a store whose directories are prefixes."""
+    stage.faulty.is_object_store = True
+    stage.reset()
+    stage.act()
+    stage.calls = tuple(stage.faulty.calls)
+    return stage
+
+
+def exported(world: World) -> list[tuple[Any, ...]] | None:
+    """The rows of the directory `OUTSIDE`, once it says that it is complete."""
+    there = {info.path: world.inner.read(info.path) for info in world.inner.walk(OUTSIDE) if not info.is_dir}
+    if f"{OUTSIDE}/_SUCCESS" not in there:
+        return None
+    parts = [pq.read_table(io.BytesIO(data)) for path, data in there.items() if path.endswith(".parquet")]
+    assert json.loads(there[f"{OUTSIDE}/_SUCCESS"])["files"] == len(parts)
+    return sorted((row["k"], row["v"]) for part in parts for row in part.to_pylist())
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_export_that_is_interrupted_anywhere_is_seen_complete_or_not_and_can_be_repeated(*, is_there: bool):
+    """A process that dies leaves files; readers must not take them for all, and the next attempt replaces them."""
+    stage = on_object_store(Rehearsal(BY_NAME["export to a directory"]))
+    new, old = exported(stage.world), None
+    if is_there:
+        stage.reset()
+        stage.world.run(ExportFiles(OUTSIDE, partition_by=["p"], tag="middle"))
+        old, stage.files = exported(stage.world), stage.world.inner.dump()
+        on_object_store(stage)
+    assert new is not None
+    assert old != new
+
+    writing = next(number for number, (_, path) in enumerate(stage.calls) if path.startswith(OUTSIDE))
+    ends: Counter[bool] = Counter()
+    for number, (verb, path) in list(enumerate(stage.calls))[writing:]:
+        for way in (*WAYS[verb], DOWN):
+            stage.reset()
+            outcome, _ = stage.attempt(fail_at=number, way=way)
+            seen = exported(stage.world)
+            said = f"call {number} ({verb} {path}): {way}: {outcome}"
+            assert seen in ((new,) if outcome == "succeeded" and way != "late" else (old, new, None)), said
+            ends[outcome == "succeeded"] += 1
+            stage.act()
+            assert exported(stage.world) == new, said
+            names = {info.path.rpartition("/")[2] for info in stage.world.inner.walk(OUTSIDE) if not info.is_dir}
+            assert "_STARTED" not in names, said
+    assert ends[False] > len(stage.calls) - writing
+
+
+def test_a_directory_that_an_export_is_writing_is_not_taken_for_a_complete_one():
+    stage = on_object_store(Rehearsal(BY_NAME["export to a directory"]))
+    last = max(number for number, (verb, _) in enumerate(stage.calls) if verb == "create")
+    stage.reset()
+    stage.attempt(fail_at=last, way=DOWN)
+
+    for if_exists in ("ignore", "error"):
+        with pytest.raises(ConflictError, match="has begun and not ended"):
+            stage.world.run(ExportFiles(OUTSIDE, partition_by=["p"], if_exists=if_exists))
+
+
+def test_of_two_exports_side_by_side_one_is_told():
+    """The later one deletes what the earlier one wrote, which must not be called complete."""
+    stage = on_object_store(Rehearsal(BY_NAME["export to a directory"]))
+    last = max(number for number, (verb, path) in enumerate(stage.calls) if (verb, path) == ("walk", OUTSIDE))
+    other = FaultyStorage(stage.world.inner)
+    other.is_object_store = True
+    spec = ExportFiles(OUTSIDE, partition_by=["p"], if_exists="replace")
+    stage.reset()
+
+    with pytest.raises(ConflictError, match="another export there"):
+        stage.act(last, act=lambda *_: stage.world.beside(other).run(spec))
+    assert exported(stage.world) is not None
+
+
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, str]]:
     yield from start_s3()
@@ -259,3 +353,33 @@ def test_on_an_object_store_success_comes_last(
         table.export(target, partition_by=["day"], if_exists="replace", storage_options=s3)
     left = {info.path.removeprefix(f"{target}/") for info in store.walk(target) if not info.is_dir}
     assert left == names
+
+
+@pytest.mark.s3
+def test_a_job_has_the_options_of_another_store_and_their_secrets(
+    table: Table, s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    plain = {name: value for name, value in s3.items() if shows_storage_option(name, value)}
+    hidden = {name: f"OTHER_{number}" for number, name in enumerate(s3) if name not in plain}
+    for name, variable in hidden.items():
+        monkeypatch.setenv(variable, s3[name])
+    target = f"s3://{BUCKET}/files/job.csv"
+    job = Job(
+        TableRef(path=table.path), ExportFiles(target, "csv"), "u", target=StorageRef(options=plain, secrets=hidden)
+    )
+
+    text = job.to_json()
+    result = run(Job.from_json(text))
+
+    assert hidden
+    assert not any(s3[name] in text for name in hidden)
+    assert job.secret_variables() == list(hidden.values())
+    assert (result.status, result.details["rows"], result.snapshot_id) == ("exported", 3, 2)
+    assert EnvConfig(target, s3).build().storage.read(target).count(b"Ann") == 1
+
+
+def test_a_target_of_an_action_that_writes_none_is_refused(table: Table):
+    job = Job(TableRef(path=table.path), Compact(), "u", target=StorageRef())
+
+    with pytest.raises(InvalidArgumentError, match="target, which compact does not write to"):
+        run(job)

@@ -81,7 +81,7 @@ def test_the_commands_are_those_that_are_promised():
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze",
         "branch list", "branch create", "branch rename", "branch delete", "branch merge", "branch fast-forward", "cluster",
         "compact", "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire",
-        "create", "delete-rows", "doctor", "drop-partition", "empty-quarantine", "expire", "expire-changelogs", "expire-partitions", "files",
+        "create", "delete-rows", "doctor", "drop-partition", "empty-quarantine", "expire", "expire-changelogs", "expire-partitions", "export", "files",
         "jobs schema", "mark-partition-done", "pack", "purge", "quarantines", "read", "remove-lost-files", "remove-lost-manifests",
         "remove-orphans", "repair-earliest", "rescale", "restore", "rewrite-file-index", "rollback", "run", "snapshots",
         "tables",

@@ -24,6 +24,20 @@ def test_read_prints_a_table(paimon: Run, table: Table):
     assert ended.code == 0
 
 
+def test_export_says_what_it_wrote_and_what_it_left(paimon: Run, table: Table, tmp_path: Path):
+    target = tmp_path / "out.csv"
+    done = paimon("export", table.path, target, "--format", "csv", "--columns", "k,name", "--tag", "first")
+    again = paimon("export", table.path, target)
+    left = paimon("export", table.path, target, "--if-exists", "ignore")
+    parts = json.loads(paimon("export", table.path, tmp_path / "out", "--partition-by", "[]", "--json").out)
+
+    assert done.lines == [f"exported snapshot 1 to {target}: 2 rows in 1 file, {size(target.stat().st_size)}"]
+    assert target.read_text().splitlines()[0] == '"k","name"'
+    assert (again.code, "if_exists='replace'" in again.err) == (1, True)
+    assert left.lines == [f"left {target} as it is: it is there already"]
+    assert (parts["rows"], parts["files"]) == (3, 1)
+
+
 def test_read_finds_a_table_by_warehouse_and_name(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
     warehouse = table.path.removesuffix("/db.db/t")
 

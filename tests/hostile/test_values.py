@@ -80,6 +80,7 @@ SOUND: Mapping[str, Mapping[str, Any]] = {
     "rollback_to_as_latest": {"tag": "kept"},
     "alter_table": {"changes": [{"change": "set_option", "key": "a", "value": "b"}]},
     "restore": {"quarantine": "none", "dry_run": True},
+    "export_files": {"target": "{root}/exported", "if_exists": "replace"},
     "drop_partition": {"partitions": [{"p": "a"}], "dry_run": True},
     "mark_partition_done": {"partitions": [{"p": "a"}], "dry_run": True},
     "create_branch": {"branch": "new"},
@@ -93,7 +94,10 @@ SOUND: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Sandbox:
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    # Files of other programs are written where the target says, also in the directory of the process.
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     box = make_sandbox(tmp_path)
     box.table.create_tag("kept", 2)
     box.table.create_branch("kept", "kept")
@@ -108,7 +112,7 @@ def renew(box: Sandbox) -> None:
 
 def sound(action: str, box: Sandbox) -> dict[str, Any]:
     given = {
-        key: str(value).format(source=box.source) if key == "source" else value
+        key: str(value).format(source=box.source, root=box.root) if key in ("source", "target") else value
         for key, value in SOUND.get(action, {}).items()
     }
     has_dry_run = any(item.name == "dry_run" for item in fields(ACTIONS[action].spec))
@@ -201,7 +205,7 @@ def test_every_field_that_is_needed_is_named_when_it_is_missing(action: str):
 
 
 @pytest.mark.parametrize(
-    "part", ["table", "storage", "catalog", "create", "table_options", "commit_user", "action", "version"]
+    "part", ["table", "storage", "catalog", "create", "target", "table_options", "commit_user", "action", "version"]
 )
 def test_the_other_parts_of_a_job_are_checked_too(part: str, box: Sandbox):
     sound_job = {"version": 1, "table": {"path": str(box.path)}, "commit_user": "u", "action": {"name": "verify"}}
@@ -210,6 +214,7 @@ def test_the_other_parts_of_a_job_are_checked_too(part: str, box: Sandbox):
         "storage": ("options", "secrets"),
         "catalog": ("options", "secrets"),
     }
+    inner["target"] = inner["storage"]
     inner["create"] = ("primary_keys", "partition_keys", "options", "comment")
     raw: list[str] = []
     for value in HOSTILE:

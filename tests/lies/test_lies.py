@@ -16,6 +16,7 @@ from tests.lies.trial import READS, Lie, Stage, lies_for, run_again, run_careles
 from tests.support.faulty_storage import FaultyStorage
 from tests.support.world import World
 from tests.support.world.scenarios import BY_NAME, branched
+from tests.support.world.world import ROOT
 
 SEED = random.randrange(1 << 30) if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else 3
 TRIALS = 2
@@ -56,7 +57,7 @@ def test_lies_that_once_did_harm_do_none(name: str, lie: str) -> None:
 class _Noting:
     """Replaces a world, and records the actions that it is to run."""
 
-    now_ms = 0
+    now_ms, root = 0, ROOT
 
     def __init__(self) -> None:
         self.asked: set[str] = set()

@@ -121,7 +121,7 @@ def test_each_action_has_an_operator():
     for module in _modules():
         importlib.import_module(module)
     arguments = {"source": "x", "tag": "x", "quarantine": "x", "partitions": [], "where": "true"}
-    arguments |= {"to": "y", "branch": "x", "consumer": "x", "changes": []}
+    arguments |= {"target": "/x", "to": "y", "branch": "x", "consumer": "x", "changes": []}
     made = set()
     operator: Any
     for operator in _actions_of(PaimonJobOperator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,9 +25,10 @@ from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
 from airflow_provider_paimon.transfers.sql_to_paimon import SqlToPaimonOperator
 from airflow_provider_paimon.triggers.events import PaimonTableEventTrigger
 from airflow_provider_paimon.triggers.table import PaimonTableTrigger
-from paimon_engine import Catalog
+from paimon_engine import Catalog, EnvConfig
 from paimon_engine.errors import InvalidArgumentError
 from tests.provider.conftest import TABLE, make_context, rows
+from tests.support.s3 import BUCKET, start_s3
 
 pytestmark = pytest.mark.airflow
 
@@ -90,9 +92,9 @@ def test_a_table_goes_to_a_file_and_to_partitions(catalog: Catalog, warehouse: s
     one = export(warehouse, target=f"{tmp_path}/out.parquet", snapshot="2", columns="['id']")
     many = export(warehouse, target=f"{tmp_path}/out", format="csv", partition_by=["id"], where="id > 1")
 
-    assert (one["status"], one["rows"], one["snapshot_id"]) == ("exported", 2, 2)
+    assert (one["status"], one["details"]["rows"], one["snapshot_id"]) == ("exported", 2, 2)
     assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [{"id": 1}, {"id": 2}]
-    assert (many["rows"], sorted(path.name for path in (tmp_path / "out").iterdir())) == (
+    assert (many["details"]["rows"], sorted(path.name for path in (tmp_path / "out").iterdir())) == (
         2,
         ["_SUCCESS", "id=2", "id=3"],
     )
@@ -126,7 +128,7 @@ def test_a_repeat_replaces_what_it_wrote_and_nothing_without_being_asked(
 
     with pytest.raises(Exception, match="if_exists='replace'"):
         export(warehouse, target=target)
-    assert export(warehouse, target=target, if_exists="replace")["rows"] == 4
+    assert export(warehouse, target=target, if_exists="replace")["details"]["rows"] == 4
 
 
 def test_lineage_names_what_is_read_and_written(catalog: Catalog, warehouse: str, tmp_path: Path):
@@ -140,6 +142,24 @@ def test_lineage_names_what_is_read_and_written(catalog: Catalog, warehouse: str
     (written,) = datasets.outputs
     assert (written.namespace, written.name) == ("file", f"{tmp_path}/out.parquet")
     assert written.outputFacets["outputStatistics"].rowCount == 3
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    yield from start_s3()
+
+
+@pytest.mark.s3
+def test_the_target_may_be_in_a_store_of_another_connection(
+    catalog: Catalog, warehouse: str, s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("AIRFLOW_CONN_PARTNERS", json.dumps({"conn_type": "paimon", "extra": {"storage_options": s3}}))
+    target = f"s3://{BUCKET}/out.csv"
+
+    done = export(warehouse, target=target, format="csv", target_conn_id="partners")
+
+    assert (done["status"], done["details"]["rows"]) == ("exported", 3)
+    assert EnvConfig(target, s3).build().storage.read(target).count(b"\n") == 4
 
 
 # ── what transfers tell ─────────────────────────────────────────────────────────────────────────

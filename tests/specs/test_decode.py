@@ -123,6 +123,7 @@ def test_what_was_read_is_read_again_as_it_is(action: str):
         "expiration_time": "30 days", "dry_run": "True", "source": "x", "tag": "t", "to": "u", "branch": "b",
         "quarantine": "true", "where": "k = 1", "consumer": "c", "partitions": "day=1",
         "changes": '[{"change": "drop_column", "name": "a"}]', "columns": "a,b", "overwrite": "p=1",
+        "target": "/x", "partition_by": "a", "limit": "5",
     }  # fmt: skip
     if action == "create_table":
         given = {**given, "columns": "a=INT,b=STRING"}  # with their types

@@ -84,6 +84,11 @@ CASES = (
     Case("remove_unexisting_manifests", {"dry_run": True}),
     Case("repair_earliest_snapshot", {"dry_run": True}, ("snapshot", "first")),
     Case("verify", {"depth": "metadata"}, ("depth", "deep")),
+    Case(
+        "export_files",
+        {"target": "{root}/lake/out", "columns": ["k", "v"], "where": "k > 0", "tag": "kept", "partition_by": ["v"]},
+        ("format", "xml"),
+    ),
     Case("drop_partition", {"partitions": [{"p": "a"}], "dry_run": False}, ("partitions", "p")),
     Case("expire_partitions", {"expiration_time": 30 * 86_400_000, "max_num": 1}, ("expiration_time", "soon")),
     Case("mark_partition_done", {"partitions": [{"p": "a"}]}),
@@ -127,9 +132,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+_PATHS = ("source", "target")
+
 # ── the ways in ─────────────────────────────────────────────────────────────────────────────────
 
-VERBS = {"delete_rows": "delete", "alter_table": "alter"}
+VERBS = {"delete_rows": "delete", "alter_table": "alter", "export_files": "export"}
 NAMES = {
     "tag": ("create_tag", "rename_tag", "delete_tag"),
     "branch": ("create_branch", "rename_branch", "delete_branch"),
@@ -167,7 +174,8 @@ def by_job_of_texts(action: str, table: Table, fields: Mapping[str, Any]) -> Any
 
 
 def operator_of(action: str) -> type[PaimonActionOperator]:
-    for module in get_provider_info()["operators"][0]["python-modules"]:
+    info = get_provider_info()
+    for module in (*info["operators"][0]["python-modules"], *(entry["python-module"] for entry in info["transfers"])):
         __import__(module)
     kinds = [PaimonActionOperator]
     while kinds:
@@ -239,7 +247,7 @@ def ask(made: Path, paimon: Run) -> Callable[..., dict[str, Any]]:
 
     def ask(case: Case, fields: Mapping[str, Any], ways: Mapping[str, Any]) -> dict[str, Any]:
         found = {}
-        filled = {name: value.format(root=made) if name == "source" else value for name, value in fields.items()}
+        filled = {name: value.format(root=made) if name in _PATHS else value for name, value in fields.items()}
         for way, go in {**ways, **({"command": by_command} if "command" in ways else {})}.items():
             shutil.rmtree(made / "lake")
             shutil.copytree(made / "copy", made / "lake")

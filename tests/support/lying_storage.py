@@ -61,6 +61,10 @@ class LyingStorage:
         self._chance = random.Random(seed)
         self._lock = threading.Lock()
 
+    @property
+    def is_object_store(self) -> bool:
+        return getattr(self.inner, "is_object_store", False)
+
     def be_honest(self) -> None:
         """From now on everything is as it is."""
         self.lists, self.denies, self.time_offset_ms = "", "", 0

@@ -25,6 +25,7 @@ from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions
 from paimon_engine.actions.expire_changelogs import ExpireChangelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 from paimon_engine.actions.expire_tags import ExpireTags
+from paimon_engine.actions.export_files import ExportFiles
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone
 from paimon_engine.actions.merge_branch import MergeBranch
 from paimon_engine.actions.purge_files import PurgeFiles
@@ -210,6 +211,15 @@ def _expire(**kwargs: Any) -> Callable[[World], Any]:
     return lambda world: world.run(ExpireSnapshots(retain_min=1, older_than=world.now_ms, **kwargs))
 
 
+def outside(world: World) -> str:
+    """A place beside the table, for files of other programs."""
+    return f"{world.root.rpartition('/')[0]}/exported"
+
+
+def _export(**kwargs: Any) -> Callable[[World], Any]:
+    return lambda world: world.run(ExportFiles(outside(world), if_exists="replace", **kwargs))
+
+
 def _across(world: World) -> None:
     """Keys that are unique over all partitions, and move."""
     world.create(keys=("k",), bucket=-1)
@@ -310,6 +320,8 @@ SCENARIOS = (
     Scenario("purge", tagged, _job(PurgeFiles(keep_tags=True))),
     Scenario("verify", branched, _job(Verify("rows"))),
     Scenario("report on readers", branched, _job(Compatibility())),
+    Scenario("export to a file", tagged, _export(tag="middle")),
+    Scenario("export to a directory", _with(keyed), _export(partition_by=["p"])),
     Scenario("alter the schema", _with(keyed), _job(AlterTable([AddColumn("w", "INT")]))),
     Scenario("reset a consumer", consumed, _job(ResetConsumer("one", 4))),
     Scenario("clear consumers", consumed, _job(ClearConsumers("t.*"))),

@@ -123,7 +123,8 @@ class Place:
     ) -> Any:
         """Carries out an action as a job does; on a table that was opened earlier, if it is given."""
         handle = self.on(branch) if table is None else table
-        return ACTIONS[name_of(spec)].run(Context(handle, self.executor, user, None), spec)
+        context = Context(handle, self.executor, user, None, open_store=lambda _: self.env)
+        return ACTIONS[name_of(spec)].run(context, spec)
 
 
 class World(Place):
