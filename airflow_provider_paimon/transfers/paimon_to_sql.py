@@ -82,6 +82,12 @@ class PaimonToSqlOperator(PaimonTableTransfer):
             connection.commit()
         return {"table": self.table, "target": self.target, "rows": total}
 
+    def _lineage(self) -> Any:
+        from airflow_provider_paimon.openlineage import with_sql_target
+
+        result = None if self._done is None else self._as_result(self._done)
+        return with_sql_target(super()._lineage(), self.sql_conn_id, self.target, result)
+
 
 def wanted_rows(operator: Any) -> dict[str, Any]:
     """Arguments of a read: `columns`, `where`, and `tag` or `snapshot`, as templates have left them."""

@@ -63,6 +63,11 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
             names = [column[0] for column in cursor.description]
             return self.written(table, self._reader(table, names, first, cursor), attempt)
 
+    def _lineage(self) -> Any:
+        from airflow_provider_paimon.openlineage import with_query
+
+        return with_query(super()._lineage(), self.sql_conn_id, self.sql)
+
     def _reader(self, table: engine.Table, names: Sequence[str], first: Sequence[Any], cursor: Any) -> Any:
         """The rows as an Arrow stream of the table's columns."""
         import pyarrow as pa

@@ -78,16 +78,12 @@ class PaimonTableTransfer(BaseOperator):
         """What the task read and wrote, how much, and which version of the table that was."""
         return self._lineage()
 
-    def lineage_targets(self) -> Sequence[str]:
-        """Addresses of files that the task writes."""
-        return ()
-
     def _lineage(self) -> Any:
         from airflow_provider_paimon.openlineage import lineage, read_lineage
 
         result = None if self._done is None else self._as_result(self._done)
         if self.action is None:
-            return read_lineage(self.hook(), self.table, targets=self.lineage_targets(), result=result)
+            return read_lineage(self.hook(), self.table, result=result)
         is_overwrite = getattr(self, "overwrite", None) is not None
         return lineage(self.hook(), self.table, self.action, is_overwrite=is_overwrite, result=result)
 

@@ -212,3 +212,67 @@ def test_tables_and_columns_that_are_not_there(run_sql: Any, warehouse: str):
     load(warehouse)
     with pytest.raises(AirflowFailException, match="nothing"):
         unload(warehouse, columns=["nothing"])
+
+
+# ── lineage ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def columns_of(dataset: Any) -> list[str]:
+    return [field.name for field in dataset.facets["schema"].fields]
+
+
+def test_lineage_names_what_a_query_reads(run_sql: Any, request: pytest.FixtureRequest, warehouse: str):
+    pytest.importorskip("airflow.providers.openlineage")
+    sql = "SELECT u.id, u.name FROM users u WHERE u.id > 1"
+    task = SqlToPaimonOperator(
+        task_id="load", warehouse=warehouse, sql=sql, sql_conn_id="db", table="shop.users", columns=COLUMNS
+    )
+    before = task.get_openlineage_facets_on_start()
+    task.execute(make_context())
+    told = task.get_openlineage_facets_on_complete(None)
+
+    (written,) = told.outputs
+    assert (written.name, written.facets["version"].datasetVersion) == ("shop.users", "1")
+    if "sqlite" in request.node.name:
+        assert before.inputs == told.inputs == []
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    (read,) = told.inputs
+    assert (read.namespace, read.name) == (f"postgres://127.0.0.1:{server.port}", f"{server.database}.public.users")
+    assert columns_of(read) == list(COLUMNS)
+    assert [item.name for item in before.inputs] == [read.name]
+    assert told.job_facets["sql"].query == sql
+
+
+def test_lineage_names_the_table_that_rows_are_inserted_into(
+    run_sql: Any, request: pytest.FixtureRequest, warehouse: str
+):
+    pytest.importorskip("airflow.providers.openlineage")
+    load(warehouse)
+    run_sql(MADE.format(name="copy"))
+    task = PaimonToSqlOperator(
+        task_id="unload", warehouse=warehouse, table="shop.users", sql_conn_id="db", target="copy"
+    )
+    task.execute(make_context())
+
+    told = task.get_openlineage_facets_on_complete(None)
+
+    assert [item.name for item in told.inputs] == ["shop.users"]
+    if "sqlite" in request.node.name:
+        assert told.outputs == []
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    (written,) = told.outputs
+    assert written.namespace == f"postgres://127.0.0.1:{server.port}"
+    assert written.name == f"{server.database}.public.copy"
+    assert columns_of(written) == list(COLUMNS)
+    assert written.outputFacets["outputStatistics"].rowCount == 3
+
+
+def test_lineage_survives_a_query_that_nobody_can_parse(run_sql: Any, warehouse: str, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("airflow.providers.openlineage")
+    for conn_id, sql in (("db", "THIS IS (no query"), ("nowhere", "SELECT 1")):
+        task = SqlToPaimonOperator(
+            task_id="load", warehouse=warehouse, sql=sql, sql_conn_id=conn_id, table="shop.users", columns=COLUMNS
+        )
+        assert [item.name for item in task.get_openlineage_facets_on_start().outputs] == ["shop.users"]
