@@ -13,6 +13,20 @@ from airflow_provider_paimon import engine
 from paimon_engine.errors import InvalidArgumentError, shown
 
 _NOTHING: Final = ("", "None", "null")
+_SQL: Final = frozenset({"sql", "where", "source_where", "before"})
+_STRUCTURES: Final = frozenset(
+    {
+        *("arguments", "storage_options", "table_options", "spark_conf", "options", "create", "properties"),
+        *("columns", "primary_keys", "partition_keys", "partition_by", "source_columns", "parameters", "buckets"),
+        *("overwrite", "partition", "partitions", "changes", "source", "kinds", "tables", "exclude", "must_read"),
+    }
+)
+"""Arguments that may be mappings or lists."""
+
+
+def renderers(template_fields: Sequence[str]) -> dict[str, str]:
+    """How Airflow's UI shows the templates among these arguments, after they were rendered."""
+    return {name: "sql" if name in _SQL else "json" for name in template_fields if name in _SQL | _STRUCTURES}
 
 
 def templates() -> engine.Edge:

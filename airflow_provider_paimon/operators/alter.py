@@ -19,7 +19,6 @@ class PaimonAlterTableOperator(PaimonActionOperator):
 
     action_name = "alter_table"
     template_ext: Sequence[str] = (".yaml", ".yml", ".json")
-    template_fields_renderers: Mapping[str, str] = {**PaimonActionOperator.template_fields_renderers, "changes": "json"}
 
     def __init__(self, *, changes: Sequence[Mapping[str, Any]] | str, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

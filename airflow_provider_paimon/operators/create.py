@@ -27,12 +27,6 @@ class PaimonCreateTableOperator(PaimonActionOperator):
 
     action_name = "create_table"
     template_ext: Sequence[str] = (".sql",)
-    template_fields_renderers: Mapping[str, str] = {
-        **PaimonActionOperator.template_fields_renderers,
-        "columns": "json",
-        "options": "json",
-        "sql": "sql",
-    }
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from airflow_provider_paimon.launchers import HOPELESS, Launcher, SubmitSettings
 from airflow_provider_paimon.launchers.base import Detaching
 from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
-from airflow_provider_paimon.rendered import flag, structure, templates, text
+from airflow_provider_paimon.rendered import flag, renderers, structure, templates, text
 from airflow_provider_paimon.summary import log_line
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -103,7 +103,7 @@ class PaimonJobOperator(BaseOperator):
         *OPTIONS,
     )
     template_ext: Sequence[str] = (".sql", ".yaml", ".yml")
-    template_fields_renderers: Mapping[str, str] = {"arguments": "json", "table_options": "json", "where": "sql"}
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
     operator_extra_links = (PaimonTableLink(),)
     ui_color = "#d6ecff"
 
@@ -392,6 +392,10 @@ class PaimonActionOperator(PaimonJobOperator):
             both = dict.fromkeys([*own, *cls.action_fields])
             cls.action_fields = tuple(name for name in both if name not in cls.more_templates)
         cls.template_fields = (*PaimonJobOperator.template_fields, *cls.action_fields, *cls.more_templates)
+        cls.template_fields_renderers = {
+            **renderers(cls.template_fields),
+            **vars(cls).get("template_fields_renderers", {}),
+        }
 
     def __init__(self, *, fields: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(action=self.action_name, **kwargs)

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
-from airflow_provider_paimon.rendered import flag, structure
+from airflow_provider_paimon.rendered import flag, renderers, structure
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
 
@@ -38,6 +38,7 @@ class PaimonListTablesOperator(BaseOperator):
         *("database", "tables", "exclude", "allow_none"),
         *("paimon_conn_id", "warehouse", "storage_options"),
     )
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
     ui_color = "#d6ecff"
 
     def __init__(

@@ -25,7 +25,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import text
+from airflow_provider_paimon.rendered import renderers, text
 from airflow_provider_paimon.tag_schedule import day_of_tag
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 
@@ -54,6 +54,7 @@ class PaimonTagPartitionsOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("table", "tags", "since", "paimon_conn_id", "warehouse", "storage_options")
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
     ui_color = "#d6ecff"
 
     def __init__(

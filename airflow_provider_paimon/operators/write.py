@@ -43,14 +43,6 @@ class PaimonWriteOperator(PaimonActionOperator):
 
     action_name = "write"
     more_templates = ("create", "columns", "source_conn_id")
-    template_fields_renderers: Mapping[str, str] = {
-        **PaimonActionOperator.template_fields_renderers,
-        "overwrite": "json",
-        "properties": "json",
-        "create": "json",
-        "columns": "json",
-        "source_where": "sql",
-    }
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from airflow.triggers.base import StartTriggerArgs
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import templates
+from airflow_provider_paimon.rendered import renderers, templates
 from airflow_provider_paimon.triggers.table import PaimonTableTrigger
 from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError
 
@@ -39,12 +39,14 @@ class PaimonTableSensor(BaseSensorOperator):
     wait_fields: ClassVar[Sequence[str]] = ()
     """The sensor's arguments that are fields of the wait; all are templates."""
     template_fields: Sequence[str] = ("table", "paimon_conn_id", "warehouse", "storage_options")
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
     ui_color = "#d6ecff"
     start_from_trigger = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.template_fields = (*PaimonTableSensor.template_fields, *cls.wait_fields)
+        cls.template_fields_renderers = renderers(cls.template_fields)
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import structure, text
+from airflow_provider_paimon.rendered import renderers, structure, text
 from airflow_provider_paimon.transfers.table_transfer import PaimonTableTransfer, sql_hook
 from paimon_engine.errors import InvalidArgumentError
 
@@ -25,7 +25,8 @@ class PaimonToSqlOperator(PaimonTableTransfer):
         where: SQL condition over the columns.
         tag: rows at this tag instead of the latest ones.
         snapshot: rows at this snapshot instead of the latest ones.
-        before: statement that runs first, in the same transaction, such as `DELETE FROM target WHERE …`.
+        before: statement that runs first, in the same transaction, such as `DELETE FROM target WHERE …`; a file
+            `.sql` is a template.
         batch_rows: rows of one insert.
     """
 
@@ -33,6 +34,8 @@ class PaimonToSqlOperator(PaimonTableTransfer):
         *PaimonTableTransfer.template_fields,
         *("target", "sql_conn_id", "columns", "where", "tag", "snapshot", "before"),
     )
+    template_ext: Sequence[str] = (".sql",)
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
 
     def __init__(
         self,

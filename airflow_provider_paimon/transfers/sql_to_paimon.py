@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.rendered import renderers
 from airflow_provider_paimon.transfers.table_transfer import PaimonRowsTransfer, sql_hook
 from paimon_engine.errors import InvalidArgumentError
 
@@ -29,7 +30,7 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
 
     template_fields: Sequence[str] = (*PaimonRowsTransfer.template_fields, "sql", "sql_conn_id", "parameters")
     template_ext: Sequence[str] = (".sql",)
-    template_fields_renderers: Mapping[str, str] = {**PaimonRowsTransfer.template_fields_renderers, "sql": "sql"}
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
 
     def __init__(
         self,

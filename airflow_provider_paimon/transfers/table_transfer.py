@@ -15,7 +15,7 @@ from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
-from airflow_provider_paimon.rendered import flag, structure, text
+from airflow_provider_paimon.rendered import flag, renderers, structure, text
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
 
@@ -31,6 +31,7 @@ class PaimonTableTransfer(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("table", "paimon_conn_id", "warehouse", "storage_options")
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
     action: ClassVar[str | None] = None
     """What it does to the table, as an action is called; None where it only reads it."""
     _is_reported = False
@@ -121,7 +122,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
         *("overwrite", "columns", "create", "idempotency_key", "on_clear", "force_rerun"),
     )
     action = "write"
-    template_fields_renderers: Mapping[str, str] = {"overwrite": "json", "columns": "json", "create": "json"}
+    template_fields_renderers: Mapping[str, str] = renderers(template_fields)
 
     def __init__(
         self,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -20,9 +22,9 @@ from airflow_provider_paimon.notifications.maintenance import PaimonMaintenanceN
 from airflow_provider_paimon.operators.alter import PaimonAlterTableOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
-from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from airflow_provider_paimon.provider_info import get_provider_info
 from airflow_provider_paimon.retries import PAIMON_RETRY_POLICY
 from airflow_provider_paimon.summary import summary_line
 from paimon_engine import Catalog
@@ -266,8 +268,40 @@ def test_what_a_file_has_wrong_is_named(warehouse: str, catalog: Catalog, argume
         operator.execute(make_context())
 
 
-def test_editors_of_fields():
-    operator = PaimonExpireSnapshotsOperator(task_id="t", table="a.b")
+def _all_that_have_templates() -> list[Any]:
+    """Operators, sensors and transfers, and the operator of the decorator."""
+    info = get_provider_info()
+    modules = [
+        *(name for kind in ("operators", "sensors") for entry in info[kind] for name in entry["python-modules"]),
+        *(entry["python-module"] for entry in info["transfers"]),
+        "airflow_provider_paimon.decorators.write",
+    ]
+    members = [(name, kind) for name in modules for kind in vars(import_module(name)).values()]
+    return [
+        kind for name, kind in members if getattr(kind, "__module__", "") == name and hasattr(kind, "template_fields")
+    ]
 
-    assert operator.template_fields_renderers["where"] == "sql"
-    assert PaimonAlterTableOperator.template_fields_renderers["changes"] == "json"
+
+def _annotations(kind: Any) -> dict[str, str]:
+    """The annotations of all arguments, as they are written."""
+    above = [vars(cls).get("__init__") for cls in reversed(kind.__mro__) if "paimon" in cls.__module__]
+    return {name: str(text) for made in above if made is not None for name, text in made.__annotations__.items()}
+
+
+@pytest.mark.parametrize("kind", _all_that_have_templates(), ids=lambda kind: kind.__name__)
+def test_the_ui_shows_conditions_as_sql_and_structures_as_json(kind: Any):
+    annotations, shown_as = _annotations(kind), kind.template_fields_renderers
+
+    for name in kind.template_fields:
+        if name in ("sql", "before") or name.endswith("where"):
+            assert shown_as[name] == "sql", name
+            assert ".sql" in kind.template_ext, name
+        elif re.search("Mapping|Sequence|dict|list", annotations.get(name, "")):
+            assert shown_as[name] in ("json", "py"), name
+        else:
+            assert name not in shown_as or name.startswith("op_"), name
+    assert {name for name in shown_as if not name.startswith("op_")} <= set(kind.template_fields)
+
+
+def test_there_are_operators_to_look_at():
+    assert len(_all_that_have_templates()) > 50
