@@ -147,8 +147,7 @@ class PartialUpdate:
                     merged[name] = function(adds)
                     continue
                 # A position must be that of a row: if all adds have null, that of the newest one.
-                found = adds.newest_valid(name)
-                merged[name] = np.where(found < 0, adds.newest, found)
+                merged[name] = adds.newest_valid(name)
         return merged
 
     def _grouped(

@@ -161,33 +161,34 @@ class Versions:
         return self.at(np.where(self.ends > self.starts, self.ends - 1, -1))
 
     def newest_valid(self, column: str) -> Positions:
-        """Per key the position in the window's rows of the last row with a value that is not null, −1 if there is none.
+        """Per key the position in the window's rows of the last row whose value is not null, else of its last row.
 
-        As `at(last(valid(column)))`, but it looks at the values of the rows that matter only, not at all of them.
+        So the value there is null only if all are; −1 for a key without rows. It looks at the values of the rows that
+        matter only, not at all of them.
         """
         values = self.rows[column]
-        found = self.newest
+        newest = self.newest
         if not (values.null_count and len(self)):
-            return found
+            return newest
         valid = validity(values)
         # An index of −1 takes the last value, which does not matter: it stays.
-        left = np.flatnonzero(~valid.take(found) & (found >= 0))
-        if len(left):
-            found = found.copy()
+        left = np.flatnonzero(~valid.take(newest) & (newest >= 0))
+        found = newest.copy()
         indices, begin = self.ends[left] - 1, self.starts[left]
         # One step back at a time, for fewer and fewer keys.
         for _ in range(_STEPS_BACK_MAX):
+            indices -= 1
+            open_ = np.flatnonzero(indices >= begin)
+            left, indices, begin = left.take(open_), indices.take(open_), begin.take(open_)
             if not len(left):
                 return found
-            indices -= 1
-            ended = indices < begin
             positions = self.positions.take(indices)
-            hit = valid.take(positions) & ~ended
-            found[left] = np.where(hit, positions, -1)
-            open_ = np.flatnonzero(~(hit | ended))
+            hit = valid.take(positions)
+            hits, open_ = np.flatnonzero(hit), np.flatnonzero(~hit)
+            found[left.take(hits)] = positions.take(hits)
             left, indices, begin = left.take(open_), indices.take(open_), begin.take(open_)
-        if len(left):
-            found[left] = self.at(self.last(valid[self.positions]))[left]
+        last = self.last(valid.take(self.positions))[left]
+        found[left] = np.where(last < 0, newest[left], self.at(last))
         return found
 
     def at(self, indices: Positions) -> Positions:
