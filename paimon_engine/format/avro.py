@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -19,7 +20,13 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.avro_blocks import unpacked
+from paimon_engine.format.avro_blocks import (
+    KNOWN_SCHEMA_BYTES_MAX,
+    KNOWN_SCHEMAS,
+    checked_schema,
+    container,
+    schema_text,
+)
 from paimon_engine.format.codecs import manifest_codec
 
 _AVRO_MAGIC = b"Obj\x01"
@@ -43,18 +50,31 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
 
 
 def _avro_records(data: bytes) -> list[dict[str, Any]]:
+    found = container(data)
+    schema = _parsed(found.schema)
     records: list[dict[str, Any]] = []
-    for block in fastavro.block_reader(io.BytesIO(unpacked(data))):
-        check_block(block)
-        records += block
+    for count, block in found.blocks:
+        check_count(count, len(block))
+        source = io.BytesIO(block)
+        records += [fastavro.schemaless_reader(source, schema) for _ in range(count)]
     return records
 
 
-def check_block(block: Any) -> None:
-    """Raises ValueError if the block claims more records than it has bytes: the loop over them would not end."""
-    size_bytes = block.bytes_.getbuffer().nbytes
-    if not 0 <= block.num_records <= size_bytes:
-        raise ValueError(f"a block of {size_bytes} bytes claims to contain {block.num_records} records")
+def _parsed(text: bytes) -> Any:
+    """The schema as fastavro takes it; parsing takes longer than reading a few records."""
+    checked_schema(text)
+    return (_known_parsed if len(text) <= KNOWN_SCHEMA_BYTES_MAX else _known_parsed.__wrapped__)(text)
+
+
+@lru_cache(KNOWN_SCHEMAS)
+def _known_parsed(text: bytes) -> Any:
+    return fastavro.parse_schema(json.loads(text))
+
+
+def check_count(count: int, size_bytes: int) -> None:
+    """Raises ValueError if a block claims more records than it has bytes: the loop over them would not end."""
+    if not 0 <= count <= size_bytes:
+        raise ValueError(f"a block of {size_bytes} bytes claims to contain {count} records")
 
 
 def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
@@ -64,8 +84,7 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
     """
     try:
         if data.startswith(_AVRO_MAGIC):
-            schema = json.loads(fastavro.reader(io.BytesIO(data)).metadata["avro.schema"])
-            return list(_record_schema(schema)["fields"])
+            return list(_record_schema(checked_schema(schema_text(data)))["fields"])
         if data.startswith(b"ORC"):
             return _typed(po.ORCFile(pa.BufferReader(data)).schema)
         return _typed(pq.read_schema(pa.BufferReader(data)))

@@ -14,6 +14,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import cramjam
@@ -35,6 +36,9 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _CHECKSUM_BYTES: Final = 4
 _VARINT_BYTES_MAX: Final = 10
+KNOWN_SCHEMAS: Final = 64
+KNOWN_SCHEMA_BYTES_MAX: Final = 1 << 16
+"""Schemas that are kept once they were checked, and how long their texts may be."""
 _SIZES: Final[Mapping[str, int]] = {"null": 0, "float": 4, "double": 8}
 
 
@@ -56,10 +60,8 @@ def container(data: bytes) -> Container:
     Raises: ValueError, among others, if it is none, claims too much, or has a schema whose values take no bytes.
     """
     source = io.BytesIO(data)
-    if source.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("no Avro container")
-    meta = _header(source)
-    check_schema(json.loads(meta["avro.schema"]))
+    meta = _meta(source)
+    checked_schema(meta["avro.schema"])
     unpack = _UNPACK[meta.get("avro.codec", b"null").decode()]
     sync = _take(source, _SYNC_BYTES)
     blocks: list[tuple[int, bytes]] = []
@@ -76,13 +78,24 @@ def container(data: bytes) -> Container:
     return Container(meta["avro.schema"], meta, sync, blocks)
 
 
-def unpacked(data: bytes) -> bytes:
-    """The same container without compression. Raises: as `container`."""
-    found = container(data)
-    out = [_MAGIC, _container_header({**found.header, "avro.codec": b"null"}), found.sync]
-    for count, block in found.blocks:
-        out += (_varint(count), _varint(len(block)), block, found.sync)
-    return b"".join(out)
+def schema_text(data: bytes) -> bytes:
+    """The text of the schema of a container, of which no more is looked at. Raises: ValueError, KeyError."""
+    return _meta(io.BytesIO(data))["avro.schema"]
+
+
+def checked_schema(text: bytes) -> Any:
+    """The schema of that text, not to be changed. Raises: as `check_schema`, and ValueError for what is no JSON.
+
+    Files of one writer have the same, and of most the schema takes longer than the records.
+    """
+    return (_known_schema if len(text) <= KNOWN_SCHEMA_BYTES_MAX else _known_schema.__wrapped__)(text)
+
+
+@lru_cache(KNOWN_SCHEMAS)
+def _known_schema(text: bytes) -> Any:
+    schema = json.loads(text)
+    check_schema(schema)
+    return schema
 
 
 def check_schema(schema: Any) -> None:
@@ -128,6 +141,12 @@ def _least_bytes(schema: Any, known: dict[str, int | None], namespace: str) -> i
 # ── the container ───────────────────────────────────────────────────────────────────────────────
 
 
+def _meta(source: io.BytesIO) -> dict[str, bytes]:
+    if source.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("no Avro container")
+    return _header(source)
+
+
 def _header(source: io.BytesIO) -> dict[str, bytes]:
     meta: dict[str, bytes] = {}
     for _ in _items(source):
@@ -149,13 +168,6 @@ def _items(source: io.BytesIO) -> Iterator[None]:
             yield
 
 
-def _container_header(meta: Mapping[str, bytes]) -> bytes:
-    parts = [_varint(len(meta))]
-    for key, value in meta.items():
-        parts += (_varint(len(key.encode())), key.encode(), _varint(len(value)), value)
-    return b"".join([*parts, b"\0"])
-
-
 def _take(source: io.BytesIO, size_bytes: int) -> bytes:
     left = len(source.getbuffer()) - source.tell()
     if not 0 <= size_bytes <= left:
@@ -171,16 +183,6 @@ def _long(source: io.BytesIO) -> int:
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1)
     raise ValueError("a number has too many bytes")
-
-
-def _varint(value: int) -> bytes:
-    left = value << 1 if value >= 0 else ((-value) << 1) - 1
-    out = bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
 
 
 # ── codecs ──────────────────────────────────────────────────────────────────────────────────────

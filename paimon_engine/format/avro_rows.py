@@ -21,7 +21,7 @@ import pyarrow as pa
 from fastavro.write import Writer
 
 from paimon_engine.errors import UnsupportedError, damaged
-from paimon_engine.format.avro import check_block
+from paimon_engine.format.avro import check_count
 from paimon_engine.format.avro_blocks import check_schema
 from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions, cast, replace_leaves
@@ -71,7 +71,7 @@ def read_batches(
 
 
 def _rows(block: Any, schema: Any) -> list[dict[str, Any]]:
-    check_block(block)
+    check_count(block.num_records, block.bytes_.getbuffer().nbytes)
     rows = [fastavro.schemaless_reader(block.bytes_, schema, None) for _ in range(block.num_records)]
     if left := len(block.bytes_.read()):
         raise ValueError(f"{left} bytes follow the records of a block")
