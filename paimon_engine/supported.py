@@ -19,7 +19,6 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 
 _READ_SWITCHES: Final = (
     "sequence.snapshot-ordering",
-    "deletion-vectors.merge-on-read",
     "postpone.merge-on-read",
     "chain-table.enabled",
     "pk-clustering-override",
@@ -64,8 +63,8 @@ def check_readable(options: TableOptions) -> None:
 
 def check_changes_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot read what changed in the table, but only a state of it."""
-    key = "data-evolution.enabled"
-    _refuse("reading the changes of", [f"'{key}'"] if _is_on(options, key) else [])
+    keys = ("data-evolution.enabled", "deletion-vectors.merge-on-read")
+    _refuse("reading the changes of", [f"'{key}'" for key in keys if _is_on(options, key)])
 
 
 def check_complete_files(options: TableOptions) -> None:

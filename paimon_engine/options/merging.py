@@ -194,6 +194,11 @@ class MergeOptions(OptionTexts):
         return self._bool("deletion-vectors.enabled", default=False)
 
     @property
+    def merges_vectors_on_read(self) -> bool:
+        """Whether readers of a table with deletion vectors see level 0, too, and merge it with what is above."""
+        return self.deletion_vectors_enabled and self._bool("deletion-vectors.merge-on-read", default=False)
+
+    @property
     def row_tracking_enabled(self) -> bool:
         """Whether each row keeps an id."""
         return self._bool("row-tracking.enabled", default=False)

@@ -151,6 +151,10 @@ CASES: dict[str, Case] = {
     ),
     "global index": Case({**DV, "pk-btree.index.columns": "v"}, by_java=True),
     "merge on read": Case({**DV, "deletion-vectors.merge-on-read": "true"}, by_java=True, compacts=False),
+    "level 0 that is merged": Case(
+        {**DV, "deletion-vectors.merge-on-read": "true"},
+        more=lambda table: table.write(rows(2).cast(table.arrow_schema)),
+    ),
     "snapshot ordering": Case(
         {"sequence.snapshot-ordering": "true", "write-only": "true"}, by_java=True, compacts=False
     ),

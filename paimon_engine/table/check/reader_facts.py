@@ -117,6 +117,12 @@ FACTS: Final[Mapping[str, Fact]] = {
         lambda used: used.has("sequence.snapshot-ordering"),
         _wrong("java-0.9", "java-1.4", "pypaimon-2.1", "pypaimon-rust-0.4"),
     ),
+    "merge on read": Fact(
+        "deletion vectors merged on read (`deletion-vectors.merge-on-read`): rows in level 0 are missing",
+        "compact before reading",
+        lambda used: used.table.options.merges_vectors_on_read and any(file.level == 0 for file in used.files),
+        _wrong("java-0.9", "java-1.4"),
+    ),
     "thin files": Fact(
         "`data-file.thin-mode`: files without key columns",
         f"set 'data-file.thin-mode' = 'false', {_REWRITE}",

@@ -148,4 +148,5 @@ def _missing_partitions(
 def _has_stale_levels(table: TableHandle) -> bool:
     """Whether levels hold several versions of a key; with vectors and first-row each key is valid in one file only."""
     options = table.options
-    return options.has_primary_key and not options.deletion_vectors_enabled and options.merge_engine != "first-row"
+    is_valid_once = options.deletion_vectors_enabled or options.merge_engine == "first-row"
+    return options.has_primary_key and (options.merges_vectors_on_read or not is_valid_once)

@@ -127,10 +127,11 @@ def visible_to_readers(table: TableHandle, entries: Iterable[ManifestEntry]) -> 
     """Those of the entries whose files readers get to see.
 
     Postponed rows wait for their bucket, first-row decides which rows stay only when they leave level 0, and deletion
-    vectors do not cover level 0 yet.
+    vectors do not cover level 0 yet, unless readers merge it.
     """
     options = table.options
     waits = options.deletion_vectors_enabled or options.merge_engine == "first-row"
+    waits = waits and not options.merges_vectors_on_read
     least_level = 1 if options.has_primary_key and waits else 0
     return [entry for entry in entries if entry.bucket != POSTPONED_BUCKET and entry.file.level >= least_level]
 
@@ -149,7 +150,8 @@ def splits_of(
 ) -> list[Split]:
     """Splits of the entries' files that can hold rows that match.
 
-    With `vectors` each key of a primary-key table is valid in one file, and the splits have those of their files.
+    With `vectors` each key of a primary-key table is valid in one file above level 0; the splits have those of their
+    files.
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
@@ -159,7 +161,8 @@ def splits_of(
     conjuncts = usable_conjuncts(table, where)
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
-    find = _key_sections if table.schema.primary_keys and vectors is None else _single_sections
+    merges = vectors is None or table.options.merges_vectors_on_read
+    find = _key_sections if table.schema.primary_keys and merges else _single_sections
     find = _column_sections if table.options.data_evolution_enabled else find
     splits = []
     for (partition, bucket), members in by_bucket(entries).items():
