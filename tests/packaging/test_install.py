@@ -2,6 +2,7 @@
 
 By pip with the pinned versions; and by uv with the newest ones that the wheel's metadata allows, into the newest Python
 on this machine that the project is tested with. In both, Airflow's doctor finds nothing wrong and a DAG succeeds.
+`PAIMON_TEST_PYTHON` names another interpreter for both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 from tests.support.reference import CACHE
 
 PROJECT = Path(__file__).resolve().parents[2]
+PYTHON = os.environ.get("PAIMON_TEST_PYTHON")
 
 pytestmark = [pytest.mark.install, pytest.mark.timeout(1800)]
 
@@ -54,7 +56,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _by_pip(wheel: Path, folder: Path) -> Path:
     """The interpreter of an environment with the pinned versions."""
-    _run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    _run(PYTHON or sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
     _run(python, "-m", "pip", "install", "-q", "--no-input", "-c", PROJECT / ".constraints.txt", wheel, cwd=folder)
     return python
@@ -66,7 +68,7 @@ def _by_uv(wheel: Path, folder: Path) -> Path:
     _run(folder / "uv" / "bin" / "python", "-m", "pip", "install", "-q", "--no-input", "uv", cwd=folder)
     uv = folder / "uv" / "bin" / "uv"
     settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_CACHE_DIR": str(CACHE / "uv"), "UV_LINK_MODE": "copy"}
-    _run(uv, "venv", "-q", "--seed", "--python", ">=3.11,<3.14", folder / "venv", cwd=folder, **settings)
+    _run(uv, "venv", "-q", "--seed", "--python", PYTHON or ">=3.11,<3.14", folder / "venv", cwd=folder, **settings)
     python = folder / "venv" / "bin" / "python"
     _run(uv, "pip", "install", "-q", "--python", python, wheel, cwd=folder, **settings)
     return python

@@ -12,6 +12,8 @@ import pytest
 from paimon_engine.errors import InvalidArgumentError, SparkError
 from paimon_engine.spark import connect_server, connect_session
 
+LONGEST_S = connect_server.READY_S
+
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +32,11 @@ def test_a_server_that_is_dead_or_hangs_is_an_error(listens):
             connect_session(f"sc://{address}/;user_id=me")
 
     assert "check that it runs" in str(failed.value)
+
+
+def test_nobody_waits_longer_than_15_seconds():
+    """The client itself tries for minutes."""
+    assert LONGEST_S <= 15
 
 
 def test_another_server_is_an_error():
