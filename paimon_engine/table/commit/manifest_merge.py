@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paimon_engine.collection import without_collection
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile, manifest_schema
 from paimon_engine.table.state.handle import TableHandle
@@ -59,8 +60,9 @@ def compact_manifests(
 def _merge(
     table: TableHandle, manifests: Sequence[ManifestFile], writer: MetadataWriter, limits: _Limits
 ) -> list[ManifestFile]:
-    full = _full_merge(table, manifests, writer, limits)
-    return _minor_merge(table, manifests, writer, limits) if full is None else full
+    with without_collection():
+        full = _full_merge(table, manifests, writer, limits)
+        return _minor_merge(table, manifests, writer, limits) if full is None else full
 
 
 def _full_merge(
