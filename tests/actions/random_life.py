@@ -21,7 +21,7 @@ class RandomLife:
         self.steps: list[str] = []
 
     def step(self) -> None:
-        line = self.chance.choice([MAIN_BRANCH, MAIN_BRANCH, *self.branches()])
+        branch = self.chance.choice([MAIN_BRANCH, MAIN_BRANCH, *self.branches()])
         weights = {
             self.write: 3,
             self.compact: 4,
@@ -34,9 +34,9 @@ class RandomLife:
             self.branch: 1,
         }
         action = self.chance.choices(list(weights), list(weights.values()))[0]
-        self.steps.append(f"{action.__name__} {line}")
+        self.steps.append(f"{action.__name__} {branch}")
         try:
-            action(line)
+            action(branch)
         except InvalidArgumentError as error:
             # A tag that a branch was made from must stay.
             assert "delete the branch first" in str(error)
@@ -49,47 +49,47 @@ class RandomLife:
         directory = self.history.handle.paths.branch_dir
         return [name for name in BRANCHES if self.history.storage.exists(f"{directory}/branch-{name}")]
 
-    def snapshot_of(self, line: str) -> int:
-        return self.chance.choice(self.history.ids(line)[-5:])
+    def snapshot_of(self, branch: str) -> int:
+        return self.chance.choice(self.history.ids(branch)[-5:])
 
-    def write(self, line: str) -> None:
-        self.history.write(branch=line)
+    def write(self, branch: str) -> None:
+        self.history.write(branch=branch)
 
-    def compact(self, line: str) -> None:
-        self.history.compact(branch=line)
+    def compact(self, branch: str) -> None:
+        self.history.compact(branch=branch)
 
-    def overwrite(self, line: str) -> None:
-        self.history.overwrite(f"o{len(self.steps)}", branch=line)
+    def overwrite(self, branch: str) -> None:
+        self.history.overwrite(f"o{len(self.steps)}", branch=branch)
 
-    def tag(self, line: str) -> None:
+    def tag(self, branch: str) -> None:
         mode = self.chance.choice(["ignore", "replace"])
-        self.history.tag(self.chance.choice(TAGS), self.snapshot_of(line), line, if_exists=mode)
+        self.history.tag(self.chance.choice(TAGS), self.snapshot_of(branch), branch, if_exists=mode)
 
-    def delete_tag(self, line: str) -> None:
-        self.history.delete_tag(self.chance.choice(self.history.tags(line) or ["none"]), line)
+    def delete_tag(self, branch: str) -> None:
+        self.history.delete_tag(self.chance.choice(self.history.tags(branch) or ["none"]), branch)
 
-    def expire(self, line: str) -> None:
+    def expire(self, branch: str) -> None:
         keep = self.chance.choice([1, 1, 2, 3])
-        planned = self.history.expire(line, retain_max=keep, dry_run=True)
+        planned = self.history.expire(branch, retain_max=keep, dry_run=True)
 
-        done = self.history.expire(line, retain_max=keep)
+        done = self.history.expire(branch, retain_max=keep)
 
         assert done.deleted == planned.deleted
         assert done.expired_snapshots == planned.expired_snapshots
         assert done.stopped == ()
-        assert len(self.history.ids(line)) <= keep
+        assert len(self.history.ids(branch)) <= keep
 
-    def roll_back(self, line: str) -> None:
-        target = self.snapshot_of(line)
-        self.history.rollback(line, snapshot=target)
-        assert self.history.latest(line) == target
+    def roll_back(self, branch: str) -> None:
+        target = self.snapshot_of(branch)
+        self.history.rollback(branch, snapshot=target)
+        assert self.history.latest(branch) == target
 
-    def roll_back_to_tag(self, line: str) -> None:
-        if self.history.tags(line):
-            done = self.history.rollback(line, tag=self.chance.choice(self.history.tags(line)))
-            assert self.history.latest(line) == done.snapshot_id
+    def roll_back_to_tag(self, branch: str) -> None:
+        if self.history.tags(branch):
+            done = self.history.rollback(branch, tag=self.chance.choice(self.history.tags(branch)))
+            assert self.history.latest(branch) == done.snapshot_id
 
-    def branch(self, _line: str) -> None:
+    def branch(self, _branch: str) -> None:
         free = [name for name in BRANCHES if name not in self.branches()]
         if free and self.history.tags():
             self.history.branch(free[0], self.chance.choice(self.history.tags()))

@@ -26,7 +26,7 @@ from tests.crash.steps import Steps
 from tests.support.world import COLUMNS, MAIN, Real
 from tests.support.world.check import assert_nothing_left, assert_sound, commits_of
 from tests.support.world.kinds import KILLED
-from tests.support.world.model import Line, Model, Rows
+from tests.support.world.model import BranchModel, Model, Rows
 from tests.support.world.verbs import Put, Verb
 
 KINDS = {kind.name: kind for kind in KILLED}
@@ -118,8 +118,8 @@ class Campaign:
         self.tally.steps[step.name] += 1
         user, before, after = f"job-{number}", self.model.copy(), self.model.copy()
         step.in_model(after)
-        for line in after.lines():
-            self._ever |= line.rows.counted(_NAMES).keys()
+        for branch in after.all_branches():
+            self._ever |= branch.rows.counted(_NAMES).keys()
         request = self._request(step, user, number)
         for tries_left in reversed(range(3)):
             reply = self._worker.ask({**request, **(death() if tries_left else {})})
@@ -137,8 +137,8 @@ class Campaign:
         spec, root = step.spec, self.location.root
         if isinstance(spec, Put):
             spec = spec.job(self._kind.schema, str(self._directory / f"source-{number}.parquet"))
-            if step.line != MAIN:
-                return {"root": root, "branch": step.line, "source": spec.source, "user": user}
+            if step.branch != MAIN:
+                return {"root": root, "branch": step.branch, "source": spec.source, "user": user}
         return {"root": root, "job": Job(TableRef(path=root), spec, user).to_json()}
 
     def _death(self, step: Verb) -> dict[str, Any]:
@@ -157,32 +157,35 @@ class Campaign:
             # What is read is never made up, but may be older than all snapshots that are left.
             assert rows.counted(_NAMES).keys() <= self._ever, where
         elif step.passes_through:
-            known = [after.main.rows, *(found for line in before.lines() for found in (line.rows, *line.at.values()))]
+            known = [
+                after.main.rows,
+                *(found for branch in before.all_branches() for found in (branch.rows, *branch.at.values())),
+            ]
             assert rows in known, f"{where}: rows that never were"
         else:
             assert rows in (before.main.rows, after.main.rows), f"{where}: rows neither old nor new"
         for name in table.tags()["tag_name"].to_pylist():
             if not name.startswith(_OWN_TAG):
-                found = [line.tagged[name] for line in (before.main, after.main) if name in line.tagged]
+                found = [branch.tagged[name] for branch in (before.main, after.main) if name in branch.tagged]
                 self._check_rows(self._read(table, tag=name), found, f"{where}: tag {name}")
 
     def _check_after(self, step: Verb, user: str) -> None:
         assert_sound(self.location.handle)
         table = self.location.table()
-        self._check_line(self.model.main, table, step.name)
+        self._check_branch(self.model.main, table, step.name)
         assert set(table.branches()["branch_name"].to_pylist()) == self.model.branches.keys()
-        for name, line in self.model.branches.items():
-            self._check_line(line, self.location.table(name), f"{step.name}, branch {name}")
+        for name, branch in self.model.branches.items():
+            self._check_branch(branch, self.location.table(name), f"{step.name}, branch {name}")
         assert set(commits_of(table, user).values()) <= {1}, f"{step.name} was done twice"
 
-    def _check_line(self, line: Line, table: Table, where: str) -> None:
-        self._check_rows(self._read(table), [line.rows], where)
-        line.saw(table.snapshots()["snapshot_id"].to_pylist())
+    def _check_branch(self, branch: BranchModel, table: Table, where: str) -> None:
+        self._check_rows(self._read(table), [branch.rows], where)
+        branch.saw(table.snapshots()["snapshot_id"].to_pylist())
         tags = {item["tag_name"]: item["snapshot_id"] for item in table.tags().to_pylist()}
         tags = {name: number for name, number in tags.items() if not name.startswith(_OWN_TAG)}
-        assert tags == line.tags, where
+        assert tags == branch.tags, where
         for name in tags:
-            self._check_rows(self._read(table, tag=name), [line.tagged[name]], f"{where}, tag {name}")
+            self._check_rows(self._read(table, tag=name), [branch.tagged[name]], f"{where}, tag {name}")
 
     def _check_rows(self, rows: Rows, known: list[Rows], where: str) -> None:
         # Rows of level 0 may be hidden until they are compacted: what is read may be older, and is never made up.
@@ -203,8 +206,8 @@ class Campaign:
         assert_nothing_left(self.location.handle)
         # It blocks commits by snapshots that change nothing.
         self.model.main.saw(table.snapshots()["snapshot_id"].to_pylist())
-        for name, line in self.model.branches.items():
-            line.saw(self.location.table(name).snapshots()["snapshot_id"].to_pylist())
+        for name, branch in self.model.branches.items():
+            branch.saw(self.location.table(name).snapshots()["snapshot_id"].to_pylist())
         table = self.location.table()
         if self._kind.hides and self.model.main.at:
             # Only now all rows are to be seen.

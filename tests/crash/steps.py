@@ -69,19 +69,19 @@ class Steps:
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
-    def _rows(self, model: Model, p: str, *, line: str | None = None) -> list[RowChange]:
-        """New rows of a partition; on keyed tables some of keys that are there, on that line."""
+    def _rows(self, model: Model, p: str, *, branch: str | None = None) -> list[RowChange]:
+        """New rows of a partition; on keyed tables some of keys that are there, on that branch."""
         count = self._chance.randint(1, 12)
-        present = [] if line is None else [row["k"] for row in model.line(line).rows.rows if row["p"] == p]
+        present = [] if branch is None else [row["k"] for row in model.branch(branch).rows.rows if row["p"] == p]
         keys = self._chance.sample(present, min(len(present), count // 2)) if self._kind.primary_keys else []
         for _ in range(count - len(keys)):
             self._next_key += 1
             keys.append(self._next_key)
         return [("+I", {"p": p, "k": k, "v": self._number}) for k in keys]
 
-    def _write(self, model: Model, line: str = MAIN) -> Verb:
-        rows = self._rows(model, self._chance.choice(PARTITIONS), line=line)
-        return verbs.write(self._kind, Put(rows), line)
+    def _write(self, model: Model, branch: str = MAIN) -> Verb:
+        rows = self._rows(model, self._chance.choice(PARTITIONS), branch=branch)
+        return verbs.write(self._kind, Put(rows), branch)
 
     def _overwrite(self, model: Model) -> Verb:
         p = self._chance.choice(PARTITIONS)

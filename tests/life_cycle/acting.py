@@ -1,6 +1,6 @@
 """How a history is made: Hypothesis chooses the actions, the actors, and where they are stopped.
 
-A rule is one function of a table; it runs as an actor (`stage`). `line` chooses main or a branch, `who` a handle that
+A rule is one function of a table; it runs as an actor (`stage`). `branch` chooses main or a branch, `who` a handle that
 was opened again or earlier, `stop` the call of the store before which it is stopped (None: it runs to its end).
 `writes` says that it commits; `exclusive` that nobody may commit meanwhile, as its docstring asks.
 """
@@ -37,11 +37,11 @@ def action(
     """Makes a rule of a function of a table, which gives what the action said, or None if there was nothing to do."""
 
     def make(body: Callable[..., Any]) -> Any:
-        def run(self: Acting, line: int, who: int, stop: int | None, **drawn: Any) -> None:
-            self.act(body, self.line_of(line), who, stop, drawn, writes=writes, exclusive=exclusive, may=may)
+        def run(self: Acting, branch: int, who: int, stop: int | None, **drawn: Any) -> None:
+            self.act(body, self.branch_of(branch), who, stop, drawn, writes=writes, exclusive=exclusive, may=may)
 
         run.__name__ = body.__name__
-        made = rule(line=st.integers(0, 3), who=st.integers(0, 2), stop=STOPS, **strategies)(run)
+        made = rule(branch=st.integers(0, 3), who=st.integers(0, 2), stop=STOPS, **strategies)(run)
         return precondition(when)(made)
 
     return make
@@ -49,7 +49,7 @@ def action(
 
 def has_branch(machine: Acting) -> bool:
     """Whether there is one."""
-    return len(machine.world.lines()) > 1
+    return len(machine.world.branches()) > 1
 
 
 def has_snapshot(machine: Acting) -> bool:
@@ -58,7 +58,7 @@ def has_snapshot(machine: Acting) -> bool:
 
 
 def has_tag(machine: Acting) -> bool:
-    """Whether there is one on any line."""
+    """Whether there is one on any branch."""
     return any(version.kind == "tag" for version in machine.world.reach.versions())
 
 
@@ -74,7 +74,7 @@ class Acting(RuleBasedStateMachine):
     def act(
         self,
         body: Callable[..., Any],
-        line: str,
+        branch: str,
         who: int,
         stop: int | None,
         drawn: dict[str, Any],
@@ -84,14 +84,14 @@ class Acting(RuleBasedStateMachine):
         may: tuple[type[Exception], ...],
     ) -> None:
         self.world.now_ms += 1_000
-        table = self.world.opened(line, who)
-        call = Call(body.__name__, line, lambda: body(self, table, **drawn), writes, exclusive, may)
+        table = self.world.opened(branch, who)
+        call = Call(body.__name__, branch, lambda: body(self, table, **drawn), writes, exclusive, may)
         if self.world.may_begin(call):
             self.world.begin(call, stop)
 
-    def line_of(self, number: int) -> str:
-        lines = self.world.lines()
-        return MAIN if number < 2 else lines[min(number - 1, len(lines) - 1)]
+    def branch_of(self, number: int) -> str:
+        branches = self.world.branches()
+        return MAIN if number < 2 else branches[min(number - 1, len(branches) - 1)]
 
     def teardown(self) -> None:
         try:
@@ -132,5 +132,5 @@ class Acting(RuleBasedStateMachine):
         return found[number % len(found)] if found else None
 
     def _branch(self, number: int) -> str | None:
-        found = self.world.lines()[1:]
+        found = self.world.branches()[1:]
         return found[number % len(found)] if found else None

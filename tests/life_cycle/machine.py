@@ -182,7 +182,7 @@ class LifeCycle(Upkeep):
         given: dict[str, Any] = {}
         if way > 0:
             given = {"tag": tag} if tag is not None and way % 2 else {"snapshot": snapshot}
-        free = [other for other in BRANCHES if other not in self.world.lines()]
+        free = [other for other in BRANCHES if other not in self.world.branches()]
         name = free[0] if free and not ignore else name
         return table.create_branch(name, **given, if_exists="ignore" if ignore else "error")
 

@@ -73,8 +73,8 @@ class Upkeep(Acting):
     def purge_files(self, table: Table, keep_tags: bool, keep_branches: bool, really: bool, how: Any) -> Any:
         main = self.world.table(MAIN)
         if really and not keep_branches:
-            for line in self.world.lines()[1:]:
-                self.world.forget(line)
+            for branch in self.world.branches()[1:]:
+                self.world.forget(branch)
         spec = PurgeFiles(
             keep_tags=keep_tags,
             keep_branches=keep_branches,

@@ -47,7 +47,7 @@ class Call:
     """An action that was begun: `work` is all of it."""
 
     name: str
-    line: str
+    branch: str
     work: Callable[[], Any]
     writes: bool = False
     exclusive: bool = False
@@ -94,7 +94,7 @@ class World(Place):
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 
-    def lines(self) -> list[str]:
+    def branches(self) -> list[str]:
         """Main and the branches that are complete."""
         found = {
             path.split("/")[1][len("branch-") :]
@@ -103,21 +103,21 @@ class World(Place):
         }
         return [MAIN, *sorted(found)]
 
-    def versions(self, line: str, kind: str) -> list[Version]:
-        """Snapshots or tags of a line, in order."""
-        branch = None if line == MAIN else line
-        return [one for one in self.reach.versions() if one.branch == branch and one.kind == kind]
+    def versions(self, branch: str, kind: str) -> list[Version]:
+        """Snapshots or tags of a branch, in order."""
+        stored = None if branch == MAIN else branch
+        return [one for one in self.reach.versions() if one.branch == stored and one.kind == kind]
 
-    def opened(self, line: str, who: int) -> Table:
-        """The line as that actor knows it: 0 opens it again, the others continue with what they opened earlier."""
-        known = self._handles.get((line, who))
+    def opened(self, branch: str, who: int) -> Table:
+        """The branch as that actor knows it: 0 opens it again, the others continue with what they opened earlier."""
+        known = self._handles.get((branch, who))
         if who == 0 or known is None:
-            known = self._handles[line, who] = self.table(line)
+            known = self._handles[branch, who] = self.table(branch)
         return known
 
-    def forget(self, line: str) -> None:
-        """No actor continues with what it opened of that line."""
-        self._handles = {key: table for key, table in self._handles.items() if key[0] != line}
+    def forget(self, branch: str) -> None:
+        """No actor continues with what it opened of that branch."""
+        self._handles = {key: table for key, table in self._handles.items() if key[0] != branch}
 
     def read(self, version: Version) -> pa.Table:
         table = self.table(version.branch or MAIN)
@@ -125,15 +125,15 @@ class World(Place):
             return table.to_arrow(tag=version.name)
         return table.to_arrow(snapshot=int(version.name))
 
-    def latest(self, line: str) -> Commit | None:
-        """The newest commit of a line."""
-        found = self.versions(line, "snapshot")
+    def latest(self, branch: str) -> Commit | None:
+        """The newest commit of a branch."""
+        found = self.versions(branch, "snapshot")
         return found[-1].commit if found else None
 
-    def user(self, line: str, change: Change) -> str:
-        """A new name, under which somebody is about to change the rows of a line."""
+    def user(self, branch: str, change: Change) -> str:
+        """A new name, under which somebody is about to change the rows of a branch."""
         user = f"user-{self.new_id()}"
-        change.base = self.latest(line)
+        change.base = self.latest(branch)
         self.changes[user] = change
         return user
 
@@ -209,8 +209,8 @@ class World(Place):
         if error is None:
             status = getattr(call.actor.result, "status", "done" if call.actor.result is not None else "nothing")
             HISTORY[f"{call.name}: {status}"] += 1
-            if status == "committed" and call.line in self.lines():
-                beside = [int(version.name) for version in self.late(call.line)]
+            if status == "committed" and call.branch in self.branches():
+                beside = [int(version.name) for version in self.late(call.branch)]
                 assert call.actor.result.snapshot_id not in beside, f"{call.name} says that it committed, and did not"
             return
         raced = " raced" if call.is_raced else ""
@@ -232,42 +232,44 @@ class World(Place):
     def observe(self) -> None:
         """Every version has its files, and new commits hold the rows that they should."""
         stored = self.reach.stored()
-        lines = self.lines()
-        self._late = {late.path for line in lines for late in self.late(line)}
+        branches = self.branches()
+        self._late = {late.path for branch in branches for late in self.late(branch)}
         for version in self.reach.versions():
             if version.path in self._late:
                 continue
             missing = self.reach.needed(version) - stored
             assert not missing, f"{version.kind} {version.name} of {version.branch or MAIN} lacks {sorted(missing)}"
-        for line in lines:
-            self._observe_line(line)
-        self._latest = {line: commit for line, commit in self._latest.items() if line in lines}
+        for branch in branches:
+            self._observe_branch(branch)
+        self._latest = {branch: commit for branch, commit in self._latest.items() if branch in branches}
 
-    def late(self, line: str) -> list[Version]:
+    def late(self, branch: str) -> list[Version]:
         """Snapshots that came when their number had expired: a committer that is stopped just then, or was killed."""
-        snapshots = self.versions(line, "snapshot")
+        snapshots = self.versions(branch, "snapshot")
         found: list[Version] = []
         for one, following in pairwise(snapshots):
             if self.reach.is_late(one, following):
                 found = snapshots[: snapshots.index(one) + 1]
-        assert not found or self.is_littered, f"{line} has snapshots outside of its line: {[one.name for one in found]}"
+        assert not found or self.is_littered, (
+            f"{branch} has snapshots outside of its branch: {[one.name for one in found]}"
+        )
         return found
 
-    def _observe_line(self, line: str) -> None:
-        snapshots = [one for one in self.versions(line, "snapshot") if one.path not in self._late]
+    def _observe_branch(self, branch: str) -> None:
+        snapshots = [one for one in self.versions(branch, "snapshot") if one.path not in self._late]
         if not any(call.exclusive for call in self.paused):
             ids = [int(version.name) for version in snapshots]
-            assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True, f"{line} has a gap: {ids}"
+            assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True, f"{branch} has a gap: {ids}"
         previous: Commit | None = None
         for version in snapshots:
             if version.commit not in self.seen:
-                known = previous or self._latest.get(line)
+                known = previous or self._latest.get(branch)
                 self._learn(version, known)
             previous = version.commit
         if previous is not None:
-            self._latest[line] = previous
-        elif line in self._latest:
-            del self._latest[line]
+            self._latest[branch] = previous
+        elif branch in self._latest:
+            del self._latest[branch]
 
     def _learn(self, version: Version, previous: Commit | None) -> None:
         before = Rows(self.kind) if previous is None else self.states[previous]
@@ -310,13 +312,13 @@ class World(Place):
         while self.paused:
             self.resume(0, None)
         self.now_ms += 2 * DAY_MS
-        for line in self.lines():
-            if late := self.late(line):
+        for branch in self.branches():
+            if late := self.late(branch):
                 # What a killed committer has left; it expires as anything does.
-                table = self.table(line)
+                table = self.table(branch)
                 table.clear_consumers()
-                table.expire_snapshots(retain_max=len(self.versions(line, "snapshot")) - len(late))
-                assert self.late(line) == []
+                table.expire_snapshots(retain_max=len(self.versions(branch, "snapshot")) - len(late))
+                assert self.late(branch) == []
         # Of what was killed at work only its owner knows that all versions are visible.
         table = self.table(MAIN)
         result = table.remove_orphan_files(self.now_ms, confirm_latest_snapshot=table.latest_snapshot_id() or 0)

@@ -103,15 +103,15 @@ def look(world: World) -> State:
     branches += sorted(table.branches()["branch_name"].to_pylist())
     all_rows, snapshots, tags = {}, {}, {}
     for branch in branches:
-        line = world.table(branch)
-        found = line.snapshots().to_pylist()
+        opened = world.table(branch)
+        found = opened.snapshots().to_pylist()
         # A clean-up that is repeated blocks commits once more.
         found = [item for item in found if not item["commit_user"].startswith(FENCE_USER)]
         snapshots[branch] = tuple(f"{item['snapshot_id']} {item['commit_kind']}" for item in found)
-        all_rows[branch] = rows(line)
-        names = {item["tag_name"]: item["snapshot_id"] for item in line.tags().to_pylist()}
+        all_rows[branch] = rows(opened)
+        names = {item["tag_name"]: item["snapshot_id"] for item in opened.tags().to_pylist()}
         tags[branch] = {_FRESH_ID.sub("<id>", name): number for name, number in names.items()}
-        all_rows |= {f"{branch} {_FRESH_ID.sub('<id>', name)}": rows(line, tag=name) for name in names}
+        all_rows |= {f"{branch} {_FRESH_ID.sub('<id>', name)}": rows(opened, tag=name) for name in names}
     consumers = tuple(sorted(map(str, table.consumers().to_pylist())))
     marks = tuple(sorted(i.path for i in world.inner.walk(world.root) if i.path.endswith(("_SUCCESS", "UNFINISHED"))))
     schema = json.dumps([table.schema.row_type.names, dict(table.schema.options)])

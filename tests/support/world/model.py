@@ -86,7 +86,7 @@ class Change:
 
 
 @dataclass
-class Line:
+class BranchModel:
     """Main or a branch: the rows now, and those of its snapshots and tags (a tag with the id of its snapshot)."""
 
     rows: Rows
@@ -117,22 +117,22 @@ class Line:
 class Model:
     """The whole table; `made_from` names the tag that each branch was made from."""
 
-    main: Line
-    branches: dict[str, Line] = field(default_factory=dict)
+    main: BranchModel
+    branches: dict[str, BranchModel] = field(default_factory=dict)
     made_from: dict[str, str | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kind: Kind) -> Model:
         """An empty table."""
-        return cls(Line(Rows(kind)))
+        return cls(BranchModel(Rows(kind)))
 
     def copy(self) -> Model:
         return deepcopy(self)
 
-    def line(self, name: str) -> Line:
+    def branch(self, name: str) -> BranchModel:
         return self.main if name == MAIN else self.branches[name]
 
-    def lines(self) -> list[Line]:
+    def all_branches(self) -> list[BranchModel]:
         return [self.main, *self.branches.values()]
 
     def forward(self, branch: str) -> None:

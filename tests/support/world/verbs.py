@@ -20,7 +20,7 @@ from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
 from paimon_engine.actions.write import Write
 from tests.support.world.kinds import Kind
-from tests.support.world.model import Change, Line, Model, Row, RowChange, Rows
+from tests.support.world.model import BranchModel, Change, Model, Row, RowChange, Rows
 from tests.support.world.world import MAIN
 
 _KIND_COLUMN = "kind"
@@ -58,7 +58,7 @@ def _nothing(_model: Model) -> None:
 
 @dataclass(frozen=True)
 class Verb:
-    """`spec` is the job, `change` what becomes of the rows of the line, and `effect` of all else in the model.
+    """`spec` is the job, `change` what becomes of the rows of the branch, and `effect` of all else in the model.
 
     `passes_through`: a reader may meanwhile see rows that are neither those before nor those after.
     """
@@ -67,7 +67,7 @@ class Verb:
     spec: Action | Put
     change: Change | None = None
     effect: Callable[[Model], None] = _nothing
-    line: str = MAIN
+    branch: str = MAIN
     passes_through: bool = False
 
     def on(self, table: Table, user: str | None = None) -> Any:
@@ -81,17 +81,17 @@ class Verb:
     def in_model(self, model: Model) -> None:
         """Does it to the model."""
         if self.change is not None:
-            line = model.line(self.line)
-            rows = self.change.apply(line.rows)
+            branch = model.branch(self.branch)
+            rows = self.change.apply(branch.rows)
             assert rows is not None
-            line.rows = rows
+            branch.rows = rows
         self.effect(model)
 
 
 # ── rows ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write(kind: Kind, put: Put, line: str = MAIN, *, keeps_order: bool | None = None) -> Verb:
+def write(kind: Kind, put: Put, branch: str = MAIN, *, keeps_order: bool | None = None) -> Verb:
     """New rows; if they overwrite, those of their partitions go."""
     keys = kind.primary_keys or kind.schema.names
     touched = {tuple(row[name] for name in keys) for _, row in put.changes}
@@ -105,7 +105,7 @@ def write(kind: Kind, put: Put, line: str = MAIN, *, keeps_order: bool | None = 
         lambda row: goes(row) or tuple(row[name] for name in keys) in touched,
         bool(kind.primary_keys) if keeps_order is None else keeps_order,
     )
-    return Verb("write" if put.overwrite is None else "overwrite", put, change, line=line)
+    return Verb("write" if put.overwrite is None else "overwrite", put, change, branch=branch)
 
 
 def _gone(goes: Callable[[Row], bool], *, keeps_order: bool = True) -> Change:
@@ -192,10 +192,10 @@ def create_branch(name: str, tag: str | None, snapshot: int) -> Verb:
 
     def effect(model: Model) -> None:
         rows = model.main.tagged[tag] if tag is not None else model.main.at[snapshot]
-        line = Line(rows, {snapshot: rows})
+        branch = BranchModel(rows, {snapshot: rows})
         if tag is not None:
-            line.tag(tag, snapshot, rows)
-        model.branches[name], model.made_from[name] = line, tag
+            branch.tag(tag, snapshot, rows)
+        model.branches[name], model.made_from[name] = branch, tag
 
     spec = CreateBranch(name, tag, None if tag is not None else snapshot, "ignore")
     return Verb("create branch", spec, effect=effect)
