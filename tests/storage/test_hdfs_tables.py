@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +19,7 @@ import pytest
 from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, OutcomeUnknownError, StorageError, open_table
 from paimon_engine.secrecy import shows_storage_option
 from paimon_engine.storage import storage_for
+from tests.support.hdfs import java_writer
 
 hdfs_native = pytest.importorskip("hdfs_native")
 
@@ -27,6 +31,7 @@ import pyarrow as pa
 from paimon_engine import open_table
 path, begin, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 table = open_table(path)
+print("ready", flush=True)
 sys.stdin.readline()
 for number in range(begin, begin + count):
     table.write(pa.table({"id": pa.array([number], pa.int64()), "v": ["x" * 1000]}), commit_user=f"w-{number}")
@@ -54,6 +59,26 @@ def keys_of(table) -> list[int]:
     return sorted(table.to_arrow()["id"].to_pylist())
 
 
+def race(commands: Sequence[Sequence[str]]) -> None:
+    """Runs the writers side by side, from the moment on at which all are ready."""
+    pipe = subprocess.PIPE
+    with ExitStack() as logs:
+        writers = []
+        for command in commands:
+            log = logs.enter_context(tempfile.TemporaryFile("w+"))
+            writers.append((subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True), log))
+        for writer, log in writers:
+            assert writer.stdout is not None
+            assert "ready\n" in iter(writer.stdout.readline, ""), log.seek(0) or log.read()[-3000:]
+        for writer, _ in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        for writer, log in writers:
+            writer.communicate(timeout=200)
+            assert writer.returncode == 0, log.seek(0) or log.read()[-3000:]
+
+
 def test_a_table_is_written_compacted_altered_and_renamed(lake: str):
     table = make_table(lake)
     for number in range(4):
@@ -74,21 +99,31 @@ def test_a_table_is_written_compacted_altered_and_renamed(lake: str):
 def test_processes_that_race_for_each_snapshot_lose_nothing(lake: str):
     table = make_table(lake, **{"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"})
     command = [sys.executable, "-c", WRITER, table.path]
-    writers = [
-        subprocess.Popen([*command, str(begin), "5"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for begin in (0, 100)
-    ]
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        _, errors = writer.communicate(timeout=200)
-        assert writer.returncode == 0, errors
+    race([[*command, str(begin), "5"] for begin in (0, 100)])
     assert keys_of(table) == [base + number for base in (0, 100) for number in range(5)]
     assert [row["snapshot_id"] for row in table.snapshots().to_pylist()] == list(range(1, 11))
     names = [info.path.rsplit("/", 1)[1] for info in storage_for(table.path, {}).walk(table.path)]
     assert [name for name in names if name.endswith(".tmp")] == []
+
+
+def test_java_and_this_engine_race_for_each_snapshot_and_lose_nothing(lake: str):
+    table = make_table(
+        lake, **{"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000", "write-only": "true"}
+    )
+    begins = (0, 100, 200, 300)
+    commands = [
+        *([sys.executable, "-c", WRITER, table.path, str(begin), "6"] for begin in begins[:2]),
+        *(java_writer(table.path, begin, 6) for begin in begins[2:]),
+    ]
+    race(commands)
+
+    assert keys_of(table) == [begin + number for begin in begins for number in range(6)]
+    snapshots = table.snapshots().to_pylist()
+    assert [row["snapshot_id"] for row in snapshots] == list(range(1, 25))
+    assert len({row["commit_user"] for row in snapshots}) == 24
+    assert table.verify("rows").status == "sound"
+    table.compact(full=True)
+    assert len(keys_of(table)) == 24
 
 
 def test_one_snapshot_has_one_winner(lake: str):

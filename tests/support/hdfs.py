@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.java_jars import HADOOP, compiled, jar, java_server, pyspark_jars, require_compiler
+from tests.support.java_jars import HADOOP, classpath, compiled, jar, java_server, pyspark_jars, require_compiler
+from tests.support.paimon2 import ARTIFACT
 
 SOURCE = Path(__file__).parent / "java" / "MiniHdfs.java"
+WRITER = Path(__file__).parent / "java" / "HdfsWriter.java"
 
 
 def start_hdfs(folder: Path) -> Iterator[str]:
@@ -31,6 +33,14 @@ def start_hdfs(folder: Path) -> Iterator[str]:
     command = ["java", "-Xmx512m", f"-DHADOOP_USER_NAME={getpass.getuser()}", "-cp", f"{classes}:{jars}", "MiniHdfs"]
     with _blocks(folder) as blocks, java_server([*command, str(blocks)], folder) as port:
         yield f"hdfs://127.0.0.1:{port}"
+
+
+def java_writer(table: str, begin: int, count: int) -> list[str]:
+    """A command by which Java Paimon 2.0 commits so many rows to a table, with keys from `begin` on."""
+    jars = classpath(ARTIFACT)
+    classes = compiled((WRITER,), jars)
+    user = f"-DHADOOP_USER_NAME={getpass.getuser()}"
+    return ["java", "-Xmx256m", user, "-cp", f"{classes}:{jars}", "HdfsWriter", table, str(begin), str(count)]
 
 
 @contextmanager
