@@ -210,8 +210,9 @@ def run_here(step: str, path: Path, number: int) -> Cost:
     """Runs a step in this process."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    # Actions are imported at their first use, which is no part of the work.
-    importlib.import_module("paimon_engine.action_table")
+    # What is imported at its first use is no part of the work: actions, and what Arrow needs for its first conversion.
+    for module in ("paimon_engine.action_table", "pyarrow.pandas_compat"):
+        importlib.import_module(module)
     if step == WARM:
         compaction(path.with_name("before"), number)
     begin_mb = peak_mb()
