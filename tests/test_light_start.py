@@ -17,7 +17,14 @@ from paimon_engine import open_table
 assert open_table(sys.argv[1]).to_arrow().num_rows == 1
 print(json.dumps(sorted(sys.modules)))
 """
-NOT_NEEDED = {"sqlglot", "pydantic", "rich", "pyspark", "fsspec", "httpx", "sqlalchemy", "pandas"}
+COMPACTION = """
+import json, sys
+from paimon_engine import open_table
+assert open_table(sys.argv[1]).compact(full=True).rows_after == 1
+print(json.dumps(sorted(sys.modules)))
+"""
+OF_FEW_TABLES = {"datasketches", "pymetastore", "thrift", "hdfs_native", "sqlalchemy", "s3fs", "adlfs", "gcsfs"}
+NOT_NEEDED = {"sqlglot", "pydantic", "rich", "pyspark", "fsspec", "httpx", "pandas", *OF_FEW_TABLES}
 
 
 def test_reading_a_row_loads_no_parser_of_filters(tmp_path: Path) -> None:
@@ -29,3 +36,17 @@ def test_reading_a_row_loads_no_parser_of_filters(tmp_path: Path) -> None:
     loaded = json.loads(done.stdout)
     assert not NOT_NEEDED & {name.partition(".")[0] for name in loaded}
     assert not [name for name in loaded if name.startswith("paimon_engine.actions.")]
+
+
+def test_a_compaction_loads_no_package_that_few_tables_need(tmp_path: Path) -> None:
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", "bucket": "1"}
+    schema = {"k": "BIGINT NOT NULL", "v": "BIGINT"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+    for value in (1, 2):
+        table.write(pa.table({"k": [1], "v": [value]}))
+
+    done = subprocess.run([sys.executable, "-c", COMPACTION, table.path], capture_output=True, text=True, check=True)
+
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert "numpy" in loaded
+    assert not OF_FEW_TABLES & loaded
