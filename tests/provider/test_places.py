@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -129,6 +130,40 @@ def test_workers_of_a_server_without_packages_are_named_with_the_way_out(
         monkeypatch.setenv("AIRFLOW_CONN_BARE", json.dumps(connection))
 
         check_that_packages_lack(tmp_path, {"spark_conn_id": "bare"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["submit"], indirect=True)
+def test_workers_with_another_python_are_named_with_the_way_out(place: dict[str, Any], tmp_path: Path):
+    other = another_python()
+    if other is None:
+        pytest.skip("no other Python 3.11 to 3.14 on the path or among those of pyenv")
+    subprocess.run([other, "-m", "venv", "--without-pip", tmp_path / "other"], check=True)
+    conf = {**SUBMIT_CONF, "spark.pyspark.python": str(tmp_path / "other" / "bin" / "python")}
+    table = Catalog(str(tmp_path / "lake")).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
+    table.write(rows(1))
+
+    with pytest.raises(AirflowFailException) as failed:
+        compaction(str(tmp_path / "lake"), {**place, "spark_conf": conf}).execute(make_context())
+
+    ours = ".".join(map(str, sys.version_info[:2]))
+    assert f"has another Python than this process ({ours})" in str(failed.value)
+    assert f"Set spark.pyspark.python to a Python {ours} there" in str(failed.value)
+    assert table.snapshots().num_rows == 1
+
+
+def another_python() -> str | None:
+    """A Python of another minor version than this one's that Spark takes."""
+    names = [f"python3.{minor}" for minor in range(11, 15) if minor != sys.version_info.minor]
+    installed = Path.home() / ".pyenv" / "versions"
+    found = [shutil.which(name) for name in names]
+    found += [str(path) for name in names for path in sorted(installed.glob(f"*/bin/{name}"))]
+    return next((one for one in found if one is not None and _starts(one)), None)
+
+
+def _starts(program: str) -> bool:
+    """Whether it is a Python that starts: those that pyenv puts on the path do not, unless they are chosen."""
+    return subprocess.run([program, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
 def check_that_packages_lack(home: Path, place: dict[str, Any]) -> None:
