@@ -107,6 +107,16 @@ def test_the_report_reads_at_the_tag(in_order: tuple[Pipeline, list[Day]]):
         assert report["landed"] == rows.num_rows - rows["arr_delay"].null_count
 
 
+def test_writes_and_compactions_run_inside_of_spark(in_order: tuple[Pipeline, list[Day]]):
+    running, _ = in_order
+
+    for run in running.runs():
+        for task in ("write", "compact"):
+            path = f"dags/tag_per_day/dagRuns/{run['dag_run_id']}/taskInstances/{task}/logs/1"
+            log = str(running.airflow.get(path, full_content=True)["content"])
+            assert "on an embedded Spark, in a separate process" in log
+
+
 def test_other_engines_read_the_same(in_order: tuple[Pipeline, list[Day]], oracle, pypaimon):
     running, _ = in_order
     path = running.table.path
