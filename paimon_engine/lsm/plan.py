@@ -319,8 +319,9 @@ def _plan_append(
     stale: Collection[str],
     full: bool,
 ) -> CompactTask | NothingToDo:
-    """Packs of small files in their order, and each file in `stale` alone; an append table has no levels."""
-    found = pack_small_files(files, options, in_order=bucket >= 0, full=full)
+    """Packs of small files, and each file in `stale` alone; an append table has no levels."""
+    # Without buckets all files are in bucket 0, and their entries say −1 for the number of buckets.
+    found = pack_small_files(files, options, in_order=total_buckets > 0, full=full)
     packs = [] if isinstance(found, NothingToDo) else found
     packed = {file.name for pack in packs for file in pack}
     alone = [(file,) for file in files if file.name in stale and file.name not in packed]

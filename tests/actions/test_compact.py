@@ -210,6 +210,24 @@ def test_of_an_append_table_a_budget_takes_what_fits(catalog: Catalog):
     assert table.compact(full=True).status == "noop"
 
 
+@pytest.mark.parametrize(("options", "joined"), [({}, True), ({"bucket": "1", "bucket-key": "v"}, False)])
+def test_small_files_with_large_ones_between_them_are_joined_where_there_are_no_buckets(
+    catalog: Catalog, options: dict[str, str], joined: bool
+):
+    """Writers alternate between a small file and one of the target size; in a bucket the order of rows is kept."""
+    options = {**options, "target-file-size": "2 kb", "compaction.min.file-num": "3", "file.compression": "none"}
+    table = catalog.create_table("db.t", schema={"v": "BIGINT"}, options={**options, "write-only": "true"})
+    for first in range(0, 4_000, 1_000):
+        table.write(pa.table({"v": [first]}))
+        table.write(pa.table({"v": range(first + 1, first + 1_000)}))
+    before = table.files().num_rows
+
+    result = table.compact()
+
+    assert (result.status == "committed", table.files().num_rows < before) == (joined, joined)
+    assert sorted(table.to_arrow()["v"].to_pylist()) == list(range(4_000))
+
+
 def test_others_in_a_bucket_make_only_that_bucket_be_planned_again(catalog: Catalog):
     table = by_days(catalog, {"a": 2, "b": 2, "c": 2})
 

@@ -57,11 +57,12 @@ def test_a_task_without_rewrites_needs_no_memory() -> None:
     assert (task.memory_bytes, task.within(1)) == (0, task)
 
 
-@pytest.mark.parametrize(("bucket", "groups"), [(-1, [["b", "a"]]), (0, [["a", "b"]])])
-def test_append_tables_keep_the_order_of_a_bucket(bucket: int, groups: list[list[str]]) -> None:
+@pytest.mark.parametrize(("total_buckets", "groups"), [(-1, [["b", "a"]]), (4, [["a", "b"]])])
+def test_append_tables_keep_the_order_of_a_bucket(total_buckets: int, groups: list[list[str]]) -> None:
+    """Tables without buckets keep all files in bucket 0, where no order of rows is kept."""
     schema = table(["target=100", "min-files=2"], append=True)
     files = [parse_file("b L0 10 seq=10-19"), parse_file("a L0 30 seq=0-9")]
-    task = plan_bucket(b"", bucket, -1, files, schema=schema, full=False, now_ms=0)
+    task = plan_bucket(b"", 0, total_buckets, files, schema=schema, full=False, now_ms=0)
     assert isinstance(task, CompactTask)
     assert [[f.name for section in group for run in section for f in run] for group in task.rewrites] == groups
     assert (task.output_level, task.drop_deletes, task.upgrades) == (0, False, ())
