@@ -1,4 +1,4 @@
-"""Rows of a Parquet file that a filter chooses, found by its own columns before the others are decoded.
+"""Rows of a Parquet file that a filter chooses: found by the columns of the filter before the others are decoded.
 
 For a filter over a good part of the columns, and where rows that match are all over a row group, this costs more than
 it saves: row groups are read as a whole then.
@@ -25,9 +25,9 @@ from paimon_engine.format.parquet_widths import leaf_indices
 from paimon_engine.predicate import Predicate, columns_of, conjuncts_of, matching_rows, to_arrow_expression
 
 _CHOSEN_ROWS_MIN = 1 << 14
-"""Of a row group whose rows are chosen by the columns of a filter first."""
+"""Row groups with fewer rows are read as a whole."""
 _CHOSEN_BYTES_SHARE_MAX = 0.3
-"""Share of the bytes of all columns up to which those of a filter are decoded first, without use if all rows match."""
+"""Largest share of the bytes of all columns in those of the filter, which are decoded for nothing if all rows match."""
 
 
 class RowChoice:
@@ -42,21 +42,23 @@ class RowChoice:
         expressions: list[pc.Expression] = []
         for part in conjuncts_of(where):
             used = [field for field in stored.file().schema_arrow if field.name in columns_of(part)]
-            # As for row groups: a column may have another type in the file.
+            # As in `matching_groups`: a column may have another type in the file.
             with contextlib.suppress(InvalidArgumentError):
                 expression = to_arrow_expression(part, pa.schema(used))
                 if all(field.name in self._leaves for field in used):
                     fields |= {field.name: field for field in used}
                     expressions.append(expression)
-        self._schema = pa.schema(list(fields.values()))
+        self._filter_schema = pa.schema(list(fields.values()))
         self._expressions = expressions
 
     def matching(self, number: int) -> Iterable[tuple[int, pa.RecordBatch]] | None:
-        """Rows of a row group among which are all that match, by the number of the first one in it; None: read all.
+        """Batches with all matching rows of a row group, and other rows, by the position of their first row in it.
+
+        None: the whole row group should be read.
 
         Raises: CorruptTableError.
         """
-        if not self._expressions or not self._pays(number):
+        if not self._expressions or not self._is_worth_it(number):
             return None
         positions = self._positions(number)
         if not len(positions):
@@ -66,46 +68,46 @@ class RowChoice:
             stored.source, stored.metadata, number, [*self._leaves.values()], positions=positions, path=stored.path
         )
         if part is None:
-            # Neither will others be worth it.
+            # For the other row groups it will not be worth it either.
             self._expressions = []
             return None
         pages = stored.of_part(io.BytesIO(part.file))
-        ends = [(run.begin, *_extent(positions, run)) for run in part.runs]
+        extents = [(run.begin, *_extent(positions, run)) for run in part.runs]
         return (
             rows
-            for index, (row, first, end) in enumerate(ends)
-            for rows in numbered(first, pages.read(self._columns, [index], begin=first - row, end=end - row))
+            for index, (begin, first, end) in enumerate(extents)
+            for rows in numbered(first, pages.read(self._columns, [index], begin=first - begin, end=end - begin))
         )
 
-    def _pays(self, number: int) -> bool:
+    def _is_worth_it(self, number: int) -> bool:
         group = self._stored.metadata.row_group(number)
         sizes = {name: int(group.column(index).total_uncompressed_size) for name, index in self._leaves.items()}
-        asked = sum(sizes[name] for name in self._schema.names)
-        return bool(group.num_rows >= _CHOSEN_ROWS_MIN) and asked <= _CHOSEN_BYTES_SHARE_MAX * sum(sizes.values())
+        in_filter = sum(sizes[name] for name in self._filter_schema.names)
+        return bool(group.num_rows >= _CHOSEN_ROWS_MIN) and in_filter <= _CHOSEN_BYTES_SHARE_MAX * sum(sizes.values())
 
     def _positions(self, number: int) -> npt.NDArray[np.int64]:
-        """Numbers of the rows that match."""
-        place = "#".join(self._schema.names) + "#"
+        """Positions in the row group of the rows that match, or may match as a column of the filter is null."""
+        position_column = "#".join(self._filter_schema.names) + "#"
         found, begin = [], 0
-        known = reduce(operator.and_, self._expressions)
-        # What is null may be known to others, who read the rows.
-        unknown = reduce(operator.and_, (one | one.is_null() for one in self._expressions))
-        for rows in self._stored.plain().read(self._schema, [number]):
-            condition = unknown if any(column.null_count for column in rows.columns) else known
-            numbered = rows.append_column(place, pa.array(np.arange(begin, begin + rows.num_rows)))
-            found.append(matching_rows(numbered, condition)[place].to_numpy())
+        matches = reduce(operator.and_, self._expressions)
+        # The caller may know what is null here, as keys that Java left out of its rows.
+        matches_or_null = reduce(operator.and_, (one | one.is_null() for one in self._expressions))
+        for rows in self._stored.plain().read(self._filter_schema, [number]):
+            condition = matches_or_null if any(column.null_count for column in rows.columns) else matches
+            with_positions = rows.append_column(position_column, pa.array(np.arange(begin, begin + rows.num_rows)))
+            found.append(matching_rows(with_positions, condition)[position_column].to_numpy())
             begin += rows.num_rows
         return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def numbered(row: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Each batch with the number of its first row."""
+    """Each batch with the position of its first row; that of the first batch is `row`."""
     for rows in batches:
         yield row, rows
         row += rows.num_rows
 
 
 def _extent(positions: npt.NDArray[np.int64], run: Run) -> tuple[int, int]:
-    """The first of the positions in these rows, and the one behind the last."""
+    """The first one of the positions within the run, and the last one plus one."""
     first, last = np.searchsorted(positions, run).tolist()
     return int(positions[first]), int(positions[last - 1]) + 1

@@ -1,9 +1,9 @@
 """Some pages of a row group: a Parquet file of these pages alone, in memory, which Arrow reads as any other.
 
 Arrow decodes row groups from their first row on, all columns of them, however few rows match a filter. So the columns
-of the filter are decoded alone (`parquet.read_matching`), and of all columns then only the pages with rows that match.
-Pages are independent of each other, apart from the dictionary in front of them. Where they end, their headers say,
-for which the bytes of the row group are read, but not unpacked.
+of the filter are decoded alone (`parquet_choice`), and of all columns then only the pages with rows that match. Pages
+are independent of each other, apart from the dictionary in front of them. Where one ends is only in its header, so that
+all headers of the columns are read first, without unpacking the pages.
 
 Source: `parquet.thrift` of the Parquet format.
 """
@@ -45,27 +45,27 @@ from paimon_engine.format.thrift_compact import (
 )
 
 _PART_BYTES_MAX: Final = 32 << 20
-"""Of the pages that are taken, all of them in memory at once."""
+"""Stored bytes of the pages that are taken: all of them are in memory at once."""
 _SHARE_MAX: Final = 0.5
-"""Of the rows of a row group, up to which their pages are taken apart."""
+"""Share of the rows of a row group up to which only their pages are read, beyond it all of it."""
 
 
 class Run(NamedTuple):
-    """Rows of a row group from `begin` to `end`, which are pages of each column."""
+    """Rows of a row group from `begin` to `end`, which are whole pages in each column."""
 
     begin: int
     end: int
 
 
 class Part(NamedTuple):
-    """A Parquet file, whose row groups have the rows of these runs in order."""
+    """A Parquet file with a row group for the rows of each of these runs, in order."""
 
     file: bytes
     runs: Sequence[Run]
 
 
 class _Page(NamedTuple):
-    """Where the page lies in its file, with its header, and bytes unpacked."""
+    """Offsets in the file where the page begins, with its header, and where it ends; and its bytes unpacked."""
 
     begin: int
     end: int
@@ -88,7 +88,7 @@ def part_of(
     positions: npt.NDArray[np.int64],
     path: str,
 ) -> Part | None:
-    """The pages with rows at these positions, in order, of the columns at these indices; None: rather read all.
+    """The pages with rows at these positions, in order, of the columns at these indices; None: read all instead.
 
     Raises: CorruptTableError for a page that is too large, or whose header cannot be read.
     """
@@ -101,7 +101,7 @@ def part_of(
         if not _ENCODINGS.keys() >= set(chunk.encodings):
             return None
     found: dict[int, _PagedChunk] = {}
-    # Before these rows each column begins a page.
+    # At these rows each column begins a page.
     cuts: set[int] | None = None
     for index in leaves:
         leaf = _paged(source, metadata, group, index, path)
@@ -112,15 +112,15 @@ def part_of(
     runs = _runs(sorted(cuts or ()), described.num_rows, positions)
     if sum(run.end - run.begin for run in runs) > _SHARE_MAX * described.num_rows:
         return None
-    taken = [page.end - page.begin for leaf in found.values() for page in _pages_in(leaf, runs)]
-    return None if sum(taken) > _PART_BYTES_MAX else Part(_file(source, metadata, group, found, runs), runs)
+    sizes = [page.end - page.begin for leaf in found.values() for page in _pages_in(leaf, runs)]
+    return None if sum(sizes) > _PART_BYTES_MAX else Part(_file(source, metadata, group, found, runs), runs)
 
 
 def _runs(cuts: Sequence[int], rows: int, positions: npt.NDArray[np.int64]) -> list[Run]:
-    """Rows between cuts with one at the positions; neighbours are one run."""
-    places = np.searchsorted(positions, [*cuts, rows]).tolist()
+    """Rows between cuts, where any of the positions is between them; neighbours are joined into one run."""
+    counts_before = np.searchsorted(positions, [*cuts, rows]).tolist()
     runs: list[Run] = []
-    for begin, end, before, after in zip(cuts, [*cuts[1:], rows], places, places[1:], strict=False):
+    for begin, end, before, after in zip(cuts, [*cuts[1:], rows], counts_before, counts_before[1:], strict=False):
         if before == after:
             continue
         if runs and runs[-1].end == begin:
@@ -244,7 +244,7 @@ def _read(source: BinaryIO, begin: int, end: int) -> bytes:
 
 
 def _schema(source: BinaryIO) -> bytes:
-    """The list of the columns in the footer."""
+    """The list of the columns in the footer, as it is encoded there."""
     source.seek(-8, 2)
     size = int.from_bytes(source.read(4), "little")
     source.seek(-8 - size, 2)
@@ -252,18 +252,18 @@ def _schema(source: BinaryIO) -> bytes:
 
 
 def _key_values(metadata: pq.FileMetaData) -> bytes:
-    """What the footer keeps by name, such as types of Arrow."""
+    """The pairs of key and value in the footer, such as the Arrow schema, encoded."""
     pairs = (metadata.metadata or {}).items()
     return listed(
         STRUCT,
         [
-            structure([(KeyValue.KEY, BINARY, _data(key)), (KeyValue.VALUE, BINARY, _data(value))])
+            structure([(KeyValue.KEY, BINARY, _with_length(key)), (KeyValue.VALUE, BINARY, _with_length(value))])
             for key, value in pairs
         ],
     )
 
 
-def _data(value: bytes) -> bytes:
+def _with_length(value: bytes) -> bytes:
     return varint(len(value)) + value
 
 
@@ -272,6 +272,6 @@ def _numbers(names: Any) -> dict[str, int]:
 
 
 _TYPES: Final = {name: number for name, number in _numbers(PhysicalType).items() if name != "INT96"}
-"""INT96 is read twice (`parquet_int96`)."""
+"""Without INT96: such columns are read twice (`parquet_int96`)."""
 _CODECS: Final = _numbers(CompressionCodec)
 _ENCODINGS: Final = _numbers(PageEncoding)

@@ -1,4 +1,4 @@
-"""Turning a pick into a task: what is rewritten, what moves without a rewrite, whether delete records go.
+"""Turning a pick into a task: what is rewritten, what moves without a rewrite, whether delete records are dropped.
 
 Small files and overlapping sections are merged; a large file that overlaps nothing only changes its level.
 The same plan serves a dry run and the real one.
@@ -24,7 +24,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
 
 ChangeDetection = Literal["full-compaction", "lookup", "first-row"]
-"""What a compaction must also determine: which rows of the highest level, or of levels above 0, it changes."""
+"""Which changes a compaction must find as well: of rows in the highest level, or of rows in levels above 0."""
 
 _NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
 BATCH_ROWS_MIN: Final = 1_024
@@ -49,9 +49,9 @@ class CompactTask:
 
     Append tables have groups of one section with one run: files to be concatenated in order.
 
-    `changes` says how the rows that change are found, if they are needed; `lookups` are the files above
-    the output level that may contain older rows. Each run is read in batches within `limit`. With `keys` the task is
-    the part of a larger one that concerns these keys.
+    `changes` is which changes must be found, None if nobody needs them; `lookups` are the files above the output level
+    that may contain older rows. Each run is read in batches within `limit`. With `keys` the task is the part of a
+    larger one that concerns these keys. `run_count` is how many sorted runs the bucket has, or files if `is_append`.
     """
 
     partition: bytes
@@ -70,9 +70,9 @@ class CompactTask:
     is_append: bool = False
     keys: KeyRange | None = None
     changes_needed: tuple[bool, ...] | None = None
-    """For each group of `rewrites` of a part, whether the changes of the group that it was cut from are needed."""
+    """Only in a part: for each group of `rewrites`, whether the group that it was cut from needs its changes."""
     uncounted: tuple[DataFile, ...] = ()
-    """Files alone in a group of `rewrites` that could be upgraded, if their rows show that they have no deletes."""
+    """Files alone in a group of `rewrites` whose delete count proves nothing: upgraded if no row is a delete."""
 
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
@@ -85,21 +85,21 @@ class CompactTask:
         return not self.rewrites and not any(map(self.must_read, self.upgrades))
 
     def must_read(self, file: DataFile) -> bool:
-        """Whether the rows of a file are needed although it only changes its level."""
+        """Whether the changes that a file makes are needed: then it is read, even if it only changes its level."""
         return self.changes == "full-compaction" or (self.changes is not None and file.level == 0)
 
     def needs_changes(self, group: int) -> bool:
-        """Whether the rewrite of that group must find the changes that it makes, for a changelog.
+        """Whether the rewrite of that group must find the changes that it makes.
 
-        Merging rows above level 0 with each other changes nothing. If some of a group are newer, though, all
-        of it goes through the merge function, as in Java: `partial-update` leaves of a lone row what its groups take.
+        Merging rows above level 0 with each other changes nothing. If some of a group are newer, though, all of it goes
+        through the merge function, as in Java: `partial-update` applies its sequence groups to keys with one row, too.
         """
         if self.changes is None or self.changes_needed is not None:
             return self.changes_needed is not None and self.changes_needed[group]
         return any(self.must_read(file) for section in self.rewrites[group] for run in section for file in run)
 
     def upgrading(self, names: Collection[str]) -> CompactTask:
-        """The task that moves those of the `uncounted` files to their new level instead of rewriting them."""
+        """The task that moves `uncounted` files of these names to their new level instead of rewriting them."""
         moved = tuple(file for file in self.uncounted if file.name in names)
         if not moved:
             return self
@@ -114,7 +114,7 @@ class CompactTask:
 
     @property
     def is_divisible(self) -> bool:
-        """Whether each group may be done without the others: on append tables, where files stay what they are."""
+        """Whether some groups may be done without the others: in append tables, whose files have no levels."""
         return self.is_append and not self.upgrades
 
     @property
@@ -134,19 +134,19 @@ class CompactTask:
         How well rows are compressed is not known here; in any case a batch respects `limit` when it is read.
         """
         row_bytes = self._row_bytes
-        decoded = min(self._runs * row_bytes * self.limit.rows_of(row_bytes), row_bytes * self._rows_to_read)
+        decoded = min(self._runs_at_once * row_bytes * self.limit.rows_of(row_bytes), row_bytes * self._rows_to_read)
         return decoded * _MEMORY_FACTOR
 
     def within(self, memory_bytes: int) -> CompactTask | NothingToDo:
-        """The task with batches, and row groups that it writes, so small that it needs about that memory."""
+        """The task with batches and row groups so small that it needs about that memory, or why that is impossible."""
         if not self._rows_to_read:
             return self
-        row_bytes, batch_bytes = self._row_bytes, memory_bytes // (self._runs * _MEMORY_FACTOR)
-        least_bytes = min(BATCH_ROWS_MIN * row_bytes, max(_BATCH_BYTES_MIN, row_bytes))
-        if batch_bytes < least_bytes and self.memory_bytes > memory_bytes:
-            least = self._runs * least_bytes * _MEMORY_FACTOR
-            return NothingToDo(f"needs about {least:,} bytes of memory, and a task may take {memory_bytes:,}")
-        size_bytes = min(BATCH_LIMIT.size_bytes, max(batch_bytes, least_bytes))
+        row_bytes, batch_bytes = self._row_bytes, memory_bytes // (self._runs_at_once * _MEMORY_FACTOR)
+        least_batch_bytes = min(BATCH_ROWS_MIN * row_bytes, max(_BATCH_BYTES_MIN, row_bytes))
+        if batch_bytes < least_batch_bytes and self.memory_bytes > memory_bytes:
+            needed_bytes = self._runs_at_once * least_batch_bytes * _MEMORY_FACTOR
+            return NothingToDo(f"needs about {needed_bytes:,} bytes of memory, and a task may take {memory_bytes:,}")
+        size_bytes = min(BATCH_LIMIT.size_bytes, max(batch_bytes, least_batch_bytes))
         row_group_bytes = min(ROW_GROUP_BYTES_MAX, max(_ROW_GROUP_BYTES_MIN, memory_bytes // _MEMORY_FACTOR))
         return replace(self, limit=BatchLimit(size_bytes=size_bytes), row_group_bytes=row_group_bytes)
 
@@ -164,7 +164,7 @@ class CompactTask:
         return 2 * sum(file.size_bytes for file in self._files_to_read) // max(1, self._rows_to_read) + 1
 
     @property
-    def _runs(self) -> int:
+    def _runs_at_once(self) -> int:
         """Runs that are read at the same time."""
         runs = max((len(section) for group in self.rewrites for section in group), default=1)
         return runs + len({file.level for file in self.lookups})
@@ -194,17 +194,17 @@ def plan_bucket(
     level_max = level_count(files, options.num_levels) - 1
     pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options, now_ms=now_ms)
     if isinstance(pick, NothingToDo):
-        raised = [run for run in runs if run.level > 0 and any(file.name in stale for file in run.files)]
-        if not raised:
+        upper_runs = [run for run in runs if run.level > 0 and any(file.name in stale for file in run.files)]
+        if not upper_runs:
             return pick
-        # Lower levels wait: rows of one key are live in one file only, so each level can be rewritten separately.
-        kept = tuple(file for file in raised[-1].files if file.name in stale)
-        pick = Pick((SortedRun(raised[-1].level, kept),), raised[-1].level, "deleted rows")
-    highest = max(run.level for run in runs)
-    drop_deletes = pick.output_level != 0 and (pick.output_level >= highest or options.deletion_vectors_enabled)
-    bottom = pick.output_level == level_max
-    changes = _changes(pick, options, bottom=bottom)
-    rewrites, upgrades, uncounted = _split(pick, order, options, changes, stale, bottom=bottom)
+        # Only the highest such level now: a key is live in one file only, so each level can be rewritten separately.
+        with_deleted_rows = tuple(file for file in upper_runs[-1].files if file.name in stale)
+        pick = Pick((SortedRun(upper_runs[-1].level, with_deleted_rows),), upper_runs[-1].level, "deleted rows")
+    highest_used = max(run.level for run in runs)
+    drop_deletes = pick.output_level != 0 and (pick.output_level >= highest_used or options.deletion_vectors_enabled)
+    to_highest = pick.output_level == level_max
+    changes = _changes(pick, options, to_highest=to_highest)
+    rewrites, upgrades, uncounted = _split(pick, order, options, changes, stale, to_highest=to_highest)
     if not rewrites and not upgrades:
         return NothingToDo("every picked file is at its level already")
     return CompactTask(
@@ -225,10 +225,11 @@ def plan_bucket(
     )
 
 
-def _changes(pick: Pick, options: TableOptions, *, bottom: bool) -> ChangeDetection | None:
+def _changes(pick: Pick, options: TableOptions, *, to_highest: bool) -> ChangeDetection | None:
+    """Which changes the compaction must find; None if nobody needs them."""
     if options.changelog_producer == "full-compaction":
         # Whether or not `force-lookup` is set: the changelog is what changes at the highest level.
-        return "full-compaction" if bottom else None
+        return "full-compaction" if to_highest else None
     if options.needs_lookup and any(run.level == 0 for run in pick.runs):
         return "first-row" if options.merge_engine == "first-row" else "lookup"
     return None
@@ -241,9 +242,9 @@ def _split(
     changes: ChangeDetection | None,
     stale: Collection[str],
     *,
-    bottom: bool,
+    to_highest: bool,
 ) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...], tuple[DataFile, ...]]:
-    """Groups of sections to rewrite, files that only change their level, and the files in groups that may do so, too.
+    """Groups of sections to rewrite, files that only change their level, and files in the groups that are `uncounted`.
 
     The latter have no delete records by their manifest entries, which do not prove it.
     """
@@ -251,18 +252,18 @@ def _split(
     rewrites: list[tuple[Section, ...]] = []
     upgrades: list[DataFile] = []
     uncounted: list[DataFile] = []
-    candidates: list[Section] = []
+    candidates: list[Section] = []  # neighbours that become one group
 
-    def upgrade(file: DataFile) -> None:
+    def upgrade_or_rewrite(file: DataFile) -> None:
         if file.name in stale:
             rewrites.append(_alone(file))
             return
         if file.level == pick.output_level:
             return
-        merges_above = changes is not None and file.level == 0 and not bottom and not _newest_wins(options)
+        merges_above = changes is not None and file.level == 0 and not to_highest and not _newest_wins(options)
         # Delete records must not reach the highest level, nor any where readers merge nothing.
-        to_merge_free = bottom or (options.deletion_vectors_enabled and file.level == 0)
-        drops = to_merge_free and may_have_deletes(file, options)
+        is_read_unmerged = to_highest or (options.deletion_vectors_enabled and file.level == 0)
+        drops = is_read_unmerged and may_have_deletes(file, options)
         if drops or merges_above:
             rewrites.append(_alone(file))
             if not merges_above and only_rows_can_tell(file, options):
@@ -273,7 +274,7 @@ def _split(
     def flush() -> None:
         if len(candidates) == 1 and len(candidates[0]) == 1:
             for file in candidates[0][0]:
-                upgrade(file)
+                upgrade_or_rewrite(file)
         elif candidates:
             rewrites.append(tuple(candidates))
         candidates.clear()
@@ -287,7 +288,7 @@ def _split(
                 candidates.append(((file,),))
             else:
                 flush()
-                upgrade(file)
+                upgrade_or_rewrite(file)
     flush()
     return tuple(rewrites), tuple(upgrades), tuple(uncounted)
 
@@ -298,7 +299,7 @@ def _alone(file: DataFile) -> tuple[Section, ...]:
 
 
 def _stale_files(files: Sequence[DataFile], deleted_counts: Mapping[str, int], threshold: float) -> frozenset[str]:
-    """Files of which more than that share of their rows is deleted."""
+    """Names of files of which more than that share of the rows is marked as deleted."""
     return frozenset(
         file.name for file in files if deleted_counts.get(file.name, 0) > threshold * max(1, file.row_count)
     )

@@ -1,7 +1,6 @@
-"""A window: all loaded versions of some keys, in the order in which they happened.
+"""A window: all loaded versions of some keys, ordered by key, and oldest first within a key.
 
-`sort_window` sorts by key with a stable sort, which is fast because the rows come as a few sorted runs, and then
-orders by sequence only the rows of keys that occur more than once.
+`sort_window` sorts by key (`key_order`), and then orders by sequence only the rows of keys that occur more than once.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ Positions = npt.NDArray[np.intp]
 class SequenceOrder:
     """What orders the versions of a key: user columns first (nulls oldest), then the sequence number.
 
-    With `by_arrival` the caller guarantees that rows come oldest first, so that a stable sort by key is enough.
+    With `descending` the smaller value of a user column is the newer one. With `by_arrival` the caller guarantees that
+    the rows of each key come in order of sequence number, so that without user columns a stable sort by key is enough.
     """
 
     user_columns: tuple[str, ...] = ()
@@ -65,31 +65,37 @@ def one_version_per_key(rows: pa.RecordBatch) -> Window:
 
 
 def sort_window(rows: pa.RecordBatch, keys: Keys, sequence: SequenceOrder) -> Window:
-    """Window of rows in any order; `keys[n]` belong to the rows."""
-    order, first = order_keys(keys)
-    starts = np.flatnonzero(first)
+    """Window of rows in any order; keys[n] is the key of row n.
+
+    Raises: UnsupportedError if a user column is a map, which has no order.
+    """
+    order, is_first = order_keys(keys)
+    starts = np.flatnonzero(is_first)
     if len(starts) < len(keys) and not (sequence.by_arrival and not sequence.user_columns):
-        order = _by_sequence(rows, order, first, sequence)
+        order = _by_sequence(rows, order, is_first, sequence)
     return Window(rows, order, starts)
 
 
 def _by_sequence(
-    rows: pa.RecordBatch, order: Positions, first: npt.NDArray[np.bool_], sequence: SequenceOrder
+    rows: pa.RecordBatch, order: Positions, is_first: npt.NDArray[np.bool_], sequence: SequenceOrder
 ) -> Positions:
-    """Reorders the rows of keys with several versions: user columns, sequence number, retract before add."""
-    last = np.append(first[1:], True)
-    indices = np.flatnonzero(~(first & last))
+    """Puts the rows of keys with several versions in order: user columns, sequence number, retract before add.
+
+    `order` is by key already; is_first[n] is whether a key begins at its index n.
+    """
+    last = np.append(is_first[1:], True)
+    indices = np.flatnonzero(~(is_first & last))
     members = order[indices]
-    group = np.cumsum(first, dtype=np.int64)[indices]
+    group = np.cumsum(is_first, dtype=np.int64)[indices]
     retract = is_retract(np.asarray(rows[VALUE_KIND])[members])
-    arrival = 2 * np.asarray(rows[SEQUENCE_NUMBER])[members] + ~retract
+    number_and_kind = 2 * np.asarray(rows[SEQUENCE_NUMBER])[members] + ~retract
     if sequence.user_columns:
         columns = [rows[name].take(pa.array(members)) for name in sequence.user_columns]
         ages = [ranks(column, descending=sequence.descending) for column in columns]
         # lexsort takes the least significant key first; the group comes last, so that groups stay where they are.
-        by_age = np.lexsort([arrival, *reversed(ages), group])
+        by_age = np.lexsort([number_and_kind, *reversed(ages), group])
     else:
-        by_age = _sort_within(group, arrival)
+        by_age = _sort_within(group, number_and_kind)
     result = order.copy()
     result[indices] = members[by_age]
     return result
@@ -106,34 +112,34 @@ def _sort_within(group: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) ->
 
 
 def ranks(column: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
-    """Rank of each value, above 0: nulls lowest, equal values alike; reversed where smaller is newer.
+    """Rank of each value, equal values alike: from 1 on, or negated where smaller is newer; nulls are below all others.
 
     Raises: UnsupportedError for maps, which have no order.
     """
-    values = _ascending(column)
+    values = _dense_ranks(column)
     valid = validity(column)
     return np.where(valid, -values if descending else values, np.iinfo(np.int64).min)
 
 
-def _ascending(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Dense ranks of values, any number for nulls; lists compare element by element, rows field by field."""
-    kind = column.type
-    if pa.types.is_map(kind):
+def _dense_ranks(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Ranks of values from 1 on, any number for nulls; lists compare element by element, structs field by field."""
+    data_type = column.type
+    if pa.types.is_map(data_type):
         raise UnsupportedError("maps have no order, so it is not known which version of a key is newer")
-    if pa.types.is_struct(kind):
-        return joined_codes([_lowest_null(column.field(i)) for i in range(kind.num_fields)], len(column)) + 1
-    if pa.types.is_list(kind):
+    if pa.types.is_struct(data_type):
+        return joined_codes([_ranks_with_nulls(column.field(i)) for i in range(data_type.num_fields)], len(column)) + 1
+    if pa.types.is_list(data_type):
         # Lists are rare as an order of versions, so Python may compare them.
-        elements, offsets = _lowest_null(column.values).tolist(), column.offsets.to_pylist()
+        elements, offsets = _ranks_with_nulls(column.values).tolist(), column.offsets.to_pylist()
         lists = [tuple(elements[begin:end]) for begin, end in pairwise(offsets)]
-        indices = {members: rank for rank, members in enumerate(sorted({*lists}), start=1)}
-        return np.array([indices[members] for members in lists], dtype=np.int64)
+        rank_of = {one: rank for rank, one in enumerate(sorted({*lists}), start=1)}
+        return np.array([rank_of[one] for one in lists], dtype=np.int64)
     return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
 
 
-def _lowest_null(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Ranks with 0 for nulls."""
-    return np.where(validity(column), _ascending(column), 0)
+def _ranks_with_nulls(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Ranks from 1 on, 0 for nulls."""
+    return np.where(validity(column), _dense_ranks(column), 0)
 
 
 def is_retract(kinds: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Prepares the next snapshot of a commit: its manifests, index and numbers; or the conflicts that forbid it.
+"""Prepares the next snapshot of a commit, with its manifests and index; or finds the conflicts that forbid it.
 
 Nothing here becomes visible to readers. An overwrite removes the files that are live now; files that a message removes
 must still be live.
@@ -67,7 +67,7 @@ class _Written(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """Delta and changelog lists, which do not depend on the snapshot before: name and size in bytes."""
+    """Delta and changelog lists, which tries share while the changes stay the same: name and size in bytes."""
 
     delta: tuple[str, int]
     changelog: tuple[str, int] | tuple[None, None]
@@ -95,17 +95,17 @@ class NextSnapshot:
         self._view = IncrementalView(table, partitions)
         # What earlier tries made, kept for the next one.
         self._changes: Sequence[ManifestEntry] | None = None
-        self._applied: Sequence[ManifestEntry] | None = None
+        self._checked: Sequence[ManifestEntry] | None = None
         """Changes that had no conflict with the live files of the try before."""
         self._entries: Sequence[ManifestEntry] | None = None
-        """The changes with ids of rows, if the table has them."""
+        """The changes with the ids of their rows, if the table tracks rows."""
         self._manifests: _Written[Sequence[ManifestFile]] | None = None
         self._changelog: _Written[tuple[Sequence[ManifestFile], int]] | None = None
         self._lists: _Written[_Lists] | None = None
         self._base: _Written[_MergedBase] | None = None
         self._index: tuple[str | None, _Written[NextIndex]] | None = None
         """Name of the index manifest of the snapshot before, and what was made from it."""
-        self._schema: int | None = None
+        self._newest_schema_id: int | None = None
         self._between: dict[int, Snapshot] = {}
         """Snapshots of others between the one that the writer read and the latest one, by id."""
 
@@ -115,7 +115,7 @@ class NextSnapshot:
         return self._writer.written
 
     def begin_new_lists(self) -> None:
-        """Makes the next try write a delta list with a new name, as it is unknown whether the last one is in use."""
+        """Makes the next try write delta and changelog lists of new names, as the last ones may be in use."""
         self._lists = None
 
     def forget_others(self) -> None:
@@ -134,7 +134,7 @@ class NextSnapshot:
         if conflicts:
             return Conflict(tuple(conflicts), latest.id if latest else 0)
         index = self._next_index(latest, changes)
-        index_conflicts = index.value.conflicts or self._replaced_files()
+        index_conflicts = index.value.conflicts or self._needed_file_conflicts()
         if index_conflicts:
             return Conflict(index_conflicts, latest.id if latest else 0)
         base = self._base_manifests()
@@ -215,7 +215,7 @@ class NextSnapshot:
             self._base = _Written(_MergedBase(before, made.value), made.files)
             return made
         grown = self._grown(before)
-        # Another commit merged them meanwhile. Any other commit does not merge again; the next one will if that is due.
+        # None: another commit merged them meanwhile. A commit with another purpose leaves merging to the next one.
         return _Written(before, ()) if grown is None else _Written(grown, self._base.files)
 
     def _grown(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile] | None:
@@ -230,7 +230,7 @@ class NextSnapshot:
         return [*base.after, *manifests[len(base.before) :]] if same else None
 
     def _own_lists(self, changes: Sequence[ManifestEntry]) -> _Written[_Lists]:
-        """Delta and changelog lists; written again only if the changes differ from those of the last try."""
+        """Delta and changelog lists: those of the last try, unless they or their manifests were reset since."""
         if self._manifests is None:
             self._manifests = self._noted(lambda: self._writer.manifests(changes))
             self._lists = None
@@ -282,31 +282,31 @@ class NextSnapshot:
         if not changes or latest is None:
             return ()
         if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE):
-            return self._not_applying(changes)
-        return find_bucket_changes(self._view.live_files().live, changes) if self._was_overwritten(latest) else ()
+            return self._conflicts_with_live_files(changes)
+        return find_bucket_changes(self._view.live_files().live, changes) if self._buckets_may_differ(latest) else ()
 
-    def _not_applying(self, changes: Sequence[ManifestEntry]) -> Sequence[BucketConflict]:
+    def _conflicts_with_live_files(self, changes: Sequence[ManifestEntry]) -> Sequence[BucketConflict]:
         """Buckets whose changes cannot be made on the live files.
 
         After a lost race only the entries added since are checked, if the changes were free of conflicts before.
         """
-        seen, request = self._view.live_files(), self._request
+        files, request = self._view.live_files(), self._request
         # Overwrites are always checked in full: files that others have added are a conflict for them, too.
         plain = not request.replaces_all and request.overwrite is None
-        new_entries = seen.new_entries
-        if plain and new_entries is not None and self._applied is changes and not_concerning(new_entries, changes):
+        new_entries = files.new_entries
+        if plain and new_entries is not None and self._checked is changes and not_concerning(new_entries, changes):
             return ()
-        found = self._find_conflicts(seen.live, changes)
-        self._applied = None if found else changes
+        found = self._check_in_full(files.live, changes)
+        self._checked = None if found else changes
         return found
 
-    def _find_conflicts(
-        self, seen: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]
+    def _check_in_full(
+        self, all_live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]
     ) -> Sequence[BucketConflict]:
-        """Conflicts of the changes with the live files `seen` that are in the partitions of the changes."""
+        """Conflicts of the changes with those of the live files that are in the partitions of the changes."""
         partitions = {entry.partition for entry in changes}
         schema = self._table.schema
-        live = [entry for entry in seen if entry.partition in partitions]
+        live = [entry for entry in all_live if entry.partition in partitions]
         live = with_keys_of_today(self._table, live, lenient=True)
         # The commit replaces whole partitions (rescale): a file that it does not know would be lost.
         if self._request.replaces_all and (others := find_unknown(live, changes)):
@@ -324,10 +324,11 @@ class NextSnapshot:
             overwrite=self._request.kind is CommitKind.OVERWRITE,
         )
 
-    def _was_overwritten(self, latest: Snapshot) -> bool:
-        """Whether the number of buckets of a partition may have changed since an append was prepared.
+    def _buckets_may_differ(self, latest: Snapshot) -> bool:
+        """Whether a partition may have another number of buckets now than when an append was prepared.
 
-        Only an OVERWRITE (rescale) changes it. If a snapshot in between has expired, it may have been one.
+        An OVERWRITE (rescale) may have changed it, also one whose snapshot has expired since. After the `bucket` option
+        was altered, another writer may have created the partition. Without `read` in the request nothing is checked.
         """
         read = self._request.read
         if read is None or self._table.schema.bucket_mode is not BucketMode.FIXED:
@@ -365,14 +366,14 @@ class NextSnapshot:
         """Id of the latest schema; a commit that only rewrites manifests keeps the schema of the snapshot before."""
         if latest is not None and self._request.compacts_manifests:
             return latest.schema_id
-        if self._schema is None:
+        if self._newest_schema_id is None:
             schema_id = latest_schema_id(self._table.env, self._table.paths)
             # None where a server keeps the schemas.
-            self._schema = self._table.schema.id if schema_id is None else schema_id
+            self._newest_schema_id = self._table.schema.id if schema_id is None else schema_id
         # Another commit may have used a schema that is newer than the one read here: ids must not go down.
-        return self._schema if latest is None else max(self._schema, latest.schema_id)
+        return self._newest_schema_id if latest is None else max(self._newest_schema_id, latest.schema_id)
 
-    def _replaced_files(self) -> tuple[BucketConflict, ...]:
+    def _needed_file_conflicts(self) -> tuple[BucketConflict, ...]:
         """Conflicts of messages whose deletion vectors mark rows of data files that are not live any more.
 
         A compaction has moved these rows into other files, where they would not be deleted.
@@ -421,7 +422,8 @@ class NextSnapshot:
     def _extras(self, latest: Snapshot | None, next_row_id: int | None) -> dict[str, Any]:
         """Other fields of the next snapshot.
 
-        `logOffsets` and `nextRowId` continue from the snapshot before; all others describe one commit only.
+        `logOffsets` and `nextRowId` continue from the snapshot before; all others describe one commit only. A commit
+        that only rewrites manifests keeps `properties`, too.
         """
         before = {} if latest is None else latest.extras
         # Java 0.9 fails if the map of log offsets is missing; later releases ignore it.

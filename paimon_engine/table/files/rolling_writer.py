@@ -1,4 +1,4 @@
-"""Writing the rows of one bucket into data files of about the target size, with all that a manifest says of them.
+"""Writes the rows of one bucket into data files of about the target size, and collects what manifests need of them.
 
 Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of the Java library.
 """
@@ -44,15 +44,16 @@ from paimon_engine.units import local_wall_clock_ms
 
 ROWS_PER_SLICE_MAX: Final = 131_072
 ROWS_PER_SLICE_MIN: Final = 1_000
+"""Bounds of the rows that are written before the size of the open file is compared with the target again."""
 _AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
 _VALUE_KIND_ID: Final = 2147483645
 
 
 def file_arrow_schema(schema: TableSchema) -> pa.Schema:
-    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables.
+    """Columns of a data file, with field ids: keys, sequence number, row kind and all columns of the table, the values.
 
-    Thin files leave out the keys, which are among the values too.
+    Thin files leave out the keys, which are among the values too. Files of append tables have the values only.
     """
     values = [_with_id(field, field.name, field.id) for field in schema.row_type]
     if not schema.primary_keys:
@@ -88,7 +89,7 @@ def parquet_layout(schema: TableSchema, level: int) -> Layout:
 
 
 def _check_types(schema: TableSchema, file_format: str) -> None:
-    """What the Arrow types, which the formats themselves check, do not show."""
+    """Checks what Arrow types do not show; the formats check these types themselves. Raises: UnsupportedError."""
     for field in schema.row_type if file_format == "avro" else ():
         for part in atomic_types(field.type):
             if part.root is TypeRoot.TIME and part.precision > _AVRO_TIME_PRECISION_MAX:
@@ -96,32 +97,33 @@ def _check_types(schema: TableSchema, file_format: str) -> None:
                     f"column {field.name!r}: Avro files store times of up to 3 digits; "
                     "use TIME(3), or another 'file.format'"
                 )
-        if _has_multiset_of_others(field.type):
+        if _has_multiset_of_non_texts(field.type):
             raise UnsupportedError(
                 f"column {field.name!r}: no released reader knows an Avro file with a MULTISET of anything but texts; "
                 "use another 'file.format'"
             )
 
 
-def _has_multiset_of_others(data_type: DataType) -> bool:
+def _has_multiset_of_non_texts(data_type: DataType) -> bool:
     match data_type:
         case MultisetType(element):
             return not isinstance(element, AtomicType) or element.root not in STRING_ROOTS
         case ArrayType(element):
-            return _has_multiset_of_others(element)
+            return _has_multiset_of_non_texts(element)
         case MapType(key, value):
-            return _has_multiset_of_others(key) or _has_multiset_of_others(value)
+            return _has_multiset_of_non_texts(key) or _has_multiset_of_non_texts(value)
         case RowType(fields):
-            return any(_has_multiset_of_others(field.type) for field in fields)
+            return any(_has_multiset_of_non_texts(field.type) for field in fields)
         case _:
             return False
 
 
 class RollingWriter:
-    """Writes sorted rows of one bucket; call `finish` for the files, or `abort` to delete what was written.
+    """Writes rows of one bucket in order; call `finish` for the files, or `abort` to delete what was written.
 
-    Rows of primary-key tables carry `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all table columns; those of append tables
-    the table columns, numbered from `first_sequence_number` on. A table `for_rewriting` has the numbers as a column.
+    Rows of primary-key tables carry `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all table columns. Rows of append tables
+    carry the table columns only, and get sequence numbers from `first_sequence_number` on, or from the commit if the
+    table tracks rows. Where such rows are rewritten (`row_ids.for_rewriting`), they carry the numbers that they have.
     """
 
     def __init__(
@@ -139,14 +141,14 @@ class RollingWriter:
     ) -> None:
         """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
 
-        Changelog files have no index. `prefix` is part of the files' names, after the table's prefix.
+        Changelog files have no file index. `prefix` is part of the files' names, after the table's prefix.
 
         Raises: UnsupportedError for a type that the format lacks.
         """
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._source = source
-        self._is_rewritten = has_tracking(table.schema)
+        self._stores_tracking = has_tracking(table.schema)
         self._next_sequence_number = first_sequence_number
         options = table.options
         own_prefix = options.changelog_prefix if changelog else options.data_file_prefix
@@ -174,9 +176,11 @@ class RollingWriter:
             self._write_slice(rows.slice(begin, step))
 
     def copy(self, group: StoredRowGroup, source: BinaryIO, ends: pa.RecordBatch) -> None:
-        """Adds a row group of the file `source` unchanged, whose rows follow all rows before in order and are all +I.
+        """Adds a row group of the file `source` unchanged; its rows are all +I, and follow all rows before in order.
 
-        `ends` are its first and its last key. The file has the columns and the codec of `parquet_layout`.
+        `ends` has two rows: its first and its last key. The file has the columns and the codec of `parquet_layout`.
+
+        Raises: CorruptTableError.
         """
         if self._open is not None and self._open.is_nearly_full(group, self._table.options.target_file_size_bytes):
             self._roll()
@@ -205,11 +209,11 @@ class RollingWriter:
 
     def _rows_per_slice(self, rows: pa.RecordBatch) -> int:
         row_bytes: int = max(1, rows.nbytes // rows.num_rows)
-        fitting: int = self._table.options.target_file_size_bytes // row_bytes
+        rows_per_file: int = self._table.options.target_file_size_bytes // row_bytes
         if row_bytes * ROWS_PER_SLICE_MIN > ROW_GROUP_BYTES_MAX:
-            # A row group ends with the slice that fills it: of large rows it must be few.
-            return max(1, min(fitting, ROW_GROUP_BYTES_MAX // 4 // row_bytes))
-        return max(ROWS_PER_SLICE_MIN, min(ROWS_PER_SLICE_MAX, fitting))
+            # A row group ends only where a slice does: a slice must have few rows where these are large.
+            return max(1, min(rows_per_file, ROW_GROUP_BYTES_MAX // 4 // row_bytes))
+        return max(ROWS_PER_SLICE_MIN, min(ROWS_PER_SLICE_MAX, rows_per_file))
 
     def _opened(self) -> _OpenFile:
         """The file that is being written, or a new one."""
@@ -230,11 +234,11 @@ class RollingWriter:
 
     def _sequence_numbers(self, rows: pa.RecordBatch) -> tuple[int, int]:
         """The smallest and the largest one of rows of an append table."""
-        if self._is_rewritten:
+        if self._stores_tracking:
             bounds = pc.min_max(rows[SEQUENCE_NUMBER])
             return bounds["min"].as_py(), bounds["max"].as_py()
         if self._table.options.row_tracking_enabled:
-            return 0, 0  # the commit knows it
+            return 0, 0  # the commit replaces it by the id of its snapshot
         first = self._next_sequence_number
         self._next_sequence_number += rows.num_rows
         return first, self._next_sequence_number - 1
@@ -246,7 +250,7 @@ class RollingWriter:
         path = self._paths[-1]
         file, index = self._open.finish(source=self._source)
         self._open = None
-        file = as_rewritten(file, self._table.schema) if self._is_rewritten else file
+        file = as_rewritten(file, self._table.schema) if self._stores_tracking else file
         if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
             self._paths.append(path + SUFFIX)
             with self._table.env.storage.writer(path + SUFFIX) as sink:
@@ -258,7 +262,7 @@ class RollingWriter:
 
 
 class _Discarded(BaseException):
-    """What the context of a writer is left with when its file is not wanted."""
+    """Makes the context of a storage writer end without its file."""
 
 
 class _OpenFile:
@@ -292,19 +296,20 @@ class _OpenFile:
             self.discard()
             raise
         values, keys = table.schema.row_type, table.schema.key_type
-        of_keys, of_values = stats_modes(options, traits, keys=keys.names, values=values.names)
-        ways = FORMAT_STATS[traits.format]
+        key_modes, value_modes = stats_modes(options, traits, keys=keys.names, values=values.names)
+        rules = FORMAT_STATS[traits.format]
         apart = self._writer.stored_bounds is not None
-        self._value_stats = StatsCollector([field.type for field in values], of_values, ways, bounds_apart=apart)
-        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways, bounds_apart=apart)
+        self._value_stats = StatsCollector([field.type for field in values], value_modes, rules, bounds_apart=apart)
+        self._key_stats = StatsCollector([field.type for field in keys], key_modes, rules, bounds_apart=apart)
         self._min_key = EMPTY_ROW
         self._last_key: pa.RecordBatch | None = None
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
         self._delete_row_count = 0
-        self._encoded_share = 0.5
+        self._encoded_share = 0.5  # stored bytes per Arrow byte, a guess at first
 
     def note_sequence(self, low: int, high: int) -> None:
+        """Widens the range of sequence numbers in the file."""
         before = self._sequence
         self._sequence = (low, high) if before is None else (min(before[0], low), max(before[1], high))
 
@@ -357,7 +362,10 @@ class _OpenFile:
         return encode_row(types, values, reserve_null=True)
 
     def is_full(self, target_bytes: int) -> bool:
-        """Whether the file has reached the target; learns from each closed row group how well rows are encoded."""
+        """Whether the file has reached the target. If it has by estimate, the row group is closed, to know its size.
+
+        The estimate learns from each row group that is closed here how much smaller rows become when they are encoded.
+        """
         pending = self._writer.bytes_pending
         before = self._writer.bytes_written
         if before + pending * self._encoded_share < target_bytes:
@@ -380,7 +388,7 @@ class _OpenFile:
         self._context.__exit__(_Discarded, _Discarded(), None)
 
     def finish(self, *, source: FileSource) -> tuple[DataFile, bytes | None]:
-        """What the manifest says of the file, and its index."""
+        """Closes the file; its part of the manifest entry, and its file index, None without one."""
         index = None if self._index is None else self._index.finish()
         self._writer.close()
         size_bytes = self._sink.tell()
