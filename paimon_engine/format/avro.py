@@ -84,7 +84,10 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
     """
     try:
         if data.startswith(_AVRO_MAGIC):
-            return list(_record_schema(checked_schema(schema_text(data)))["fields"])
+            text = schema_text(data)
+            # What is JSON need not be a schema: parsing finds out, once for files with the same.
+            _parsed(text)
+            return list(_record_schema(checked_schema(text))["fields"])
         if data.startswith(b"ORC"):
             return _typed(po.ORCFile(pa.BufferReader(data)).schema)
         return _typed(pq.read_schema(pa.BufferReader(data)))

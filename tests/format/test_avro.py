@@ -32,3 +32,16 @@ def test_a_union_of_several_records_is_damage():
 
     with pytest.raises(CorruptTableError, match="manifest"):
         record_fields(data, "manifest")
+
+
+def test_fields_of_what_is_json_but_no_schema_are_damage():
+    """A flipped bit in a key of the schema, which is no part of the records."""
+    sink = io.BytesIO()
+    fields = [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]
+    fastavro.writer(sink, {"type": "record", "name": "r", "fields": fields}, [{"a": 1, "b": 2}])
+    data = sink.getvalue()
+    assert [field["name"] for field in record_fields(data, "m")] == ["a", "b"]
+    before, after = data.rsplit(b'"name"', 1)
+
+    with pytest.raises(CorruptTableError, match="m: cannot be read"):
+        record_fields(before + b'"nbme"' + after, "m")
