@@ -192,6 +192,14 @@ def place_of(
     return table.table, table.conn_id, table.warehouse, {**table.storage_options, **(storage_options or {})}
 
 
+def is_from_mapped(operator: Any) -> bool:
+    """Whether Airflow makes this operator of a mapped task: such assets it knows only where `partial` has them.
+
+    It is asked before the base class is initialised. Airflow has no public name for it.
+    """
+    return bool(getattr(operator, "_BaseOperator__from_mapped", False))
+
+
 def paimon_table(
     table: str,
     conn_id: str | None = None,

@@ -77,7 +77,7 @@ def read_lineage(
     return OperatorLineage(inputs=[seen.as_input(snapshot_id)], outputs=[] if is_left else outputs)
 
 
-def with_query(told: Any, conn_id: str, sql: str) -> Any:
+def with_query(lineage: Any, conn_id: str, sql: str) -> Any:
     """The `OperatorLineage` of a task with what its query reads as further inputs, and the query as the job's facet.
 
     The hook's own support of OpenLineage says what they are called; hooks without it, such as that of SQLite, add
@@ -87,16 +87,16 @@ def with_query(told: Any, conn_id: str, sql: str) -> Any:
 
     found = _parsed(conn_id, sql)
     if found is None:
-        return told
+        return lineage
     return OperatorLineage(
-        inputs=[*told.inputs, *found.inputs],
-        outputs=told.outputs,
-        run_facets={**told.run_facets, **found.run_facets},
-        job_facets={**told.job_facets, **found.job_facets},
+        inputs=[*lineage.inputs, *found.inputs],
+        outputs=lineage.outputs,
+        run_facets={**lineage.run_facets, **found.run_facets},
+        job_facets={**lineage.job_facets, **found.job_facets},
     )
 
 
-def with_sql_target(told: Any, conn_id: str, target: str, result: engine.JobResult | None) -> Any:
+def with_sql_target(lineage: Any, conn_id: str, target: str, result: engine.JobResult | None) -> Any:
     """The `OperatorLineage` of a task with the database's table that it inserts rows into as an output."""
     from airflow.providers.common.compat.openlineage.facet import OutputDataset
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -108,7 +108,7 @@ def with_sql_target(told: Any, conn_id: str, target: str, result: engine.JobResu
         OutputDataset(table.namespace, table.name, facets=table.facets, outputFacets=counted)
         for table in (() if found is None else found.outputs)
     ]
-    return OperatorLineage(inputs=told.inputs, outputs=[*told.outputs, *outputs])
+    return OperatorLineage(inputs=lineage.inputs, outputs=[*lineage.outputs, *outputs])
 
 
 def _parsed(conn_id: str, sql: str) -> Any:

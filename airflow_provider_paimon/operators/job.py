@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets, outlets_of
-from airflow_provider_paimon.assets import PaimonTable
+from airflow_provider_paimon.assets import PaimonTable, is_from_mapped
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.deferral import leave_to_itself, taken_over
 from airflow_provider_paimon.hooks.paimon import PaimonHook
@@ -134,14 +134,13 @@ class PaimonJobOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         """A `PaimonTable` gives connection, options and outlets too; arguments given here take precedence."""
-        is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
         if isinstance(table, PaimonTable):
             table.check_alone(paimon_conn_id, warehouse)
             paimon_conn_id, warehouse = table.conn_id, table.warehouse
             storage_options = {**table.storage_options, **(storage_options or {})}
             table_options = {**table.table_options, **(table_options or {})}
             spark_conn_id = spark_conn_id or table.spark_conn_id
-            if not is_mapped:
+            if not is_from_mapped(self):
                 # Outlets of a mapped task are known to Airflow only where `partial` has them.
                 kwargs.setdefault("outlets", outlets_of(table, action))
         super().__init__(**kwargs)

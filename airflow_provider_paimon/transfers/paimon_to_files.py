@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider_paimon.assets import PaimonTable
+from airflow_provider_paimon.assets import PaimonTable, is_from_mapped
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.operators.job import PaimonActionOperator
 from airflow_provider_paimon.rendered import text
@@ -51,7 +51,7 @@ class PaimonToFilesOperator(PaimonActionOperator):
         **kwargs: Any,
     ) -> None:
         fields: dict[str, Any] = {**locals()}
-        if isinstance(kwargs.get("table"), PaimonTable) and not getattr(self, "_BaseOperator__from_mapped", False):
+        if isinstance(kwargs.get("table"), PaimonTable) and not is_from_mapped(self):
             kwargs.setdefault("inlets", [kwargs["table"]])
         super().__init__(fields=fields, **kwargs)
         self.target_conn_id = target_conn_id

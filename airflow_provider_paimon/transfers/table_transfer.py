@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets
-from airflow_provider_paimon.assets import PaimonTable, place_of
+from airflow_provider_paimon.assets import PaimonTable, is_from_mapped, place_of
 from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
@@ -47,7 +47,7 @@ class PaimonTableTransfer(BaseOperator):
         **kwargs: Any,
     ) -> None:
         place = place_of(table, paimon_conn_id, warehouse, storage_options)
-        if isinstance(table, PaimonTable) and not getattr(self, "_BaseOperator__from_mapped", False):
+        if isinstance(table, PaimonTable) and not is_from_mapped(self):
             kwargs.setdefault("outlets" if self.action is not None else "inlets", [table])
         super().__init__(**kwargs)
         self.table, self.paimon_conn_id, self.warehouse, self.storage_options = place

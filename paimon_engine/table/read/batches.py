@@ -16,13 +16,13 @@ def in_step(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.Rec
     """
     heads: list[pa.RecordBatch | None] = [None] * len(streams)
     while True:
-        for place, stream in enumerate(streams):
-            head = heads[place]
+        for index, stream in enumerate(streams):
+            head = heads[index]
             while head is None or not head.num_rows:
                 head = next(stream, None)
                 if head is None:
                     break
-            heads[place] = head
+            heads[index] = head
         found = [head for head in heads if head is not None]
         if not found:
             return

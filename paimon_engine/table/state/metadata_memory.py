@@ -17,11 +17,10 @@ from paimon_engine.meta.manifest import ManifestEntry, ManifestFile, counts
 _BYTES_MAX: Final = 16 << 20
 ENTRIES_KEPT_MAX: Final = 10_000
 """Of decoded manifests, which take some 2 KB each."""
-
-
 _BUCKETS_MAX: Final = 1_000
+"""Of a set of partitions; what a writer needs of more buckets is not remembered."""
 _NUMBERS_MAX: Final = 100
-"""Sets of partitions of which the buckets are remembered, and at most so many of these in each."""
+"""Sets of partitions of whose buckets it is remembered."""
 
 
 class KnownNumbers(NamedTuple):
@@ -37,6 +36,8 @@ class KnownNumbers(NamedTuple):
 
 class MetadataMemory:
     """Bytes of files by path, at most 16 MiB of them, and entries of manifests, at most 10,000; those used last.
+
+    Also what a writer needs of the buckets of at most 100 sets of partitions.
 
     Safe to use from many threads.
     """
