@@ -18,7 +18,6 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 
 
 _READ_SWITCHES: Final = (
-    "sequence.snapshot-ordering",
     "postpone.merge-on-read",
     "chain-table.enabled",
     "pk-clustering-override",
@@ -134,6 +133,9 @@ def check_writable(options: TableOptions) -> None:
 
 def _postponed_blockers(options: TableOptions) -> list[str]:
     reasons = []
+    if options.snapshot_ordering:
+        # The commit that gives them their buckets is a later one than the one that added them.
+        reasons.append("'sequence.snapshot-ordering' together with 'bucket' = '-2'")
     if options.changelog_producer != "none":
         reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
     if _is_on(options, _POSTPONED_IN_BUCKETS):

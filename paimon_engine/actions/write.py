@@ -194,11 +194,7 @@ def write_frame(
     """
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        if table.schema.bucket_mode in KEYS_CHOOSE:
-            return _write_by_key(table, state, frame, executor, kind_column)
-        split = WritePart(state, kind_column)
-        outcomes = executor.shuffle(frame, split=split, run=WriteRests(state), config=table.config)
-        return _all_messages(table, outcomes)
+        return _write_shuffled(table, state, frame, executor, kind_column)
 
     return _write(table, produce, overwrite, name or CommitAttributes())
 
@@ -224,10 +220,11 @@ def write(context: Context, spec: Write) -> WriteResult:
                 # Whatever is written again has to be of the same snapshot.
                 sources[:] = sources or [plan_source(context.other_table(spec.source_name), spec.read_of_source())]
                 tasks, run, read = plan_table(table, state, sources[0], spec.row_kind_column), *_OF_UNITS
-        if len(tasks) > 1 and table.schema.bucket_mode in KEYS_CHOOSE:
+        # Where files of one commit have no order, too, all rows of a key go to one task.
+        if len(tasks) > 1 and (table.schema.bucket_mode in KEYS_CHOOSE or table.options.snapshot_ordering):
             kind_column = None if table.options.rowkind_field else VALUE_KIND
             with context.phases("write"):
-                return _write_by_key(table, state, TaskRows(read, tasks), executor, kind_column)
+                return _write_shuffled(table, state, TaskRows(read, tasks), executor, kind_column)
         outcomes = context.run_tasks("write", run, tasks)
         return _all_messages(table, outcomes)
 
@@ -262,10 +259,14 @@ def write_is_done(table: TableHandle, spec: Write, commit_user: str) -> bool:
     return look_up_commit(table, commit_user, kind, BATCH_COMMIT_IDENTIFIER).done is not None
 
 
-def _write_by_key(
+def _write_shuffled(
     table: TableHandle, state: WriteState, source: Any, executor: Executor, kind_column: str | None
 ) -> list[CommitMessage]:
-    """Messages of rows that are shuffled by key, as keys choose their buckets."""
+    """Messages of rows that are shuffled: by key where keys choose buckets, else by bucket, unless they fill files."""
+    if table.schema.bucket_mode not in KEYS_CHOOSE:
+        split = WritePart(state, kind_column)
+        outcomes = executor.shuffle(source, split=split, run=WriteRests(state), config=table.config)
+        return _all_messages(table, outcomes)
     groups = key_groups(table.schema, kind_column, executor.parallelism)
     run = WriteKeys(replace(state, assigners=groups.assigners), kind_column)
     outcomes = executor.shuffle(source, split=ByGroup(groups), run=run, config=table.config)

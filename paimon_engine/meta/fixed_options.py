@@ -23,6 +23,7 @@ FIXED_OPTIONS: Final = frozenset(
         "rowkind.field",
         "dynamic-bucket.initial-buckets",
         "sequence.field",
+        "sequence.snapshot-ordering",
         "ignore-delete",
         "partial-update.remove-record-on-delete",
         "partial-update.remove-record-on-sequence-group",

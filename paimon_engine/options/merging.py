@@ -42,6 +42,11 @@ class MergeOptions(OptionTexts):
         return order == "descending"
 
     @property
+    def snapshot_ordering(self) -> bool:
+        """Whether the snapshot that added a row orders the versions of its key; see `meta.snapshot_order`."""
+        return self._bool("sequence.snapshot-ordering", default=False)
+
+    @property
     def default_values(self) -> Mapping[str, str]:
         """Text that a read gives for null, by column."""
         return self._by_column("default-value")

@@ -39,6 +39,7 @@ from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, M
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot_order import number_problem
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.check.chain import Chain, miscounted, outside_statistics
 from paimon_engine.table.check.footers import footer_problem
@@ -246,7 +247,8 @@ class _Check:
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
         problems += self._changelog_count(root, files, changelog)
-        problems += self._manifest_problems([*live, *changelog], root)
+        problems += self._manifest_problems(live, root, are_ordered=self._table.options.snapshot_ordering)
+        problems += self._manifest_problems(changelog, root)
         self._note(root, live)
         if self._depth is Depth.METADATA:
             return problems
@@ -324,7 +326,9 @@ class _Check:
                 if reason is not None:
                     yield Problem(self._table.paths.manifest(manifest.name), reason)
 
-    def _manifest_problems(self, entries: Sequence[ManifestEntry], root: Root) -> Iterator[Problem]:
+    def _manifest_problems(
+        self, entries: Sequence[ManifestEntry], root: Root, *, are_ordered: bool = False
+    ) -> Iterator[Problem]:
         """Problems of manifest entries that are found without opening a file."""
         for entry in entries:
             if entry.identity in self._described:
@@ -334,6 +338,8 @@ class _Check:
             if file.min_sequence_number > file.max_sequence_number:
                 what = f"has sequence numbers {file.min_sequence_number} to {file.max_sequence_number}"
                 yield Problem(root.label, f"{file.name} {what}")
+            if are_ordered and (wrong := number_problem(file)) is not None:
+                yield Problem(root.label, wrong)
             if (root.branch, file.schema_id) not in self._schemas:
                 self._schemas.add((root.branch, file.schema_id))
                 paths = with_branch_paths(self._table, root.branch).paths

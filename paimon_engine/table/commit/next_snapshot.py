@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from paimon_engine.errors import NotFoundError
+from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.conflict import (
     BucketConflict,
     find_bucket_changes,
@@ -29,6 +30,7 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.meta.snapshot_order import check_one_version_per_key, with_number_of_snapshot
 from paimon_engine.table.commit.incremental_view import IncrementalView
 from paimon_engine.table.commit.index_changes import NextIndex, next_index
 from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_manifests
@@ -98,7 +100,7 @@ class NextSnapshot:
         self._checked: Sequence[ManifestEntry] | None = None
         """Changes that had no conflict with the live files of the try before."""
         self._entries: Sequence[ManifestEntry] | None = None
-        """The changes with the ids of their rows, if the table tracks rows."""
+        """The changes as they are committed, where that depends on the snapshot: with ids or numbers of their rows."""
         self._manifests: _Written[Sequence[ManifestFile]] | None = None
         self._changelog: _Written[tuple[Sequence[ManifestFile], int]] | None = None
         self._lists: _Written[_Lists] | None = None
@@ -187,12 +189,23 @@ class NextSnapshot:
 
         Ids follow from the snapshot before, so that a try after a lost race writes manifests again if it has new rows.
         """
+        if self._table.options.snapshot_ordering:
+            return self._with_number(changes, number), None
         if not self._table.options.row_tracking_enabled:
             return changes, None
         entries, next_row_id = number_rows(changes, number, first_free_row_id(self._table, latest))
         if entries != self._entries:
             self._entries, self._manifests = entries, None
         return entries, next_row_id
+
+    def _with_number(self, changes: Sequence[ManifestEntry], number: int) -> Sequence[ManifestEntry]:
+        """The changes, new rows with the number of the snapshot, by which they win over those of earlier ones."""
+        new_files = {file.name for message in self._request.messages for file in message.new_files}
+        check_one_version_per_key(changes, new_files, key_order(self._table.schema.key_type))
+        entries = with_number_of_snapshot(changes, new_files, number)
+        if entries != self._entries:
+            self._entries, self._manifests = entries, None
+        return entries
 
     # ── what is written ─────────────────────────────────────────────────────────────────────────
 

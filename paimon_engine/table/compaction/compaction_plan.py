@@ -15,6 +15,7 @@ from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import IndexFile, VectorRange
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.snapshot_order import check_numbered
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
@@ -99,6 +100,8 @@ def _plan_at(
 def _plan_bucket(plan: CompactionPlan, bucket: Bucket, total_buckets: int) -> CompactTask | NothingToDo:
     """The task of one bucket, within the goal's memory per task, or why there is none."""
     table, goal = plan.table, plan.goal
+    if table.options.snapshot_ordering:
+        check_numbered(plan.files[bucket])
     deleted = _deleted_counts(table, bucket, plan.vectors.get(bucket, ()))
     with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
         planned = plan_bucket(

@@ -25,6 +25,7 @@ from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.keys import Keys, count_up_to, has_between, join_keys, normalise_keys
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.meta.snapshot_order import has_number_of_snapshot
 from paimon_engine.meta.stats import FORMAT_STATS, StatsKind, is_ordered
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes
 from paimon_engine.table.compaction.changed_rows import keep_unexpired
@@ -172,6 +173,8 @@ class RowGroupCopies:
             return False
         schema, today = self._table.schema_of(file.schema_id), self._table.schema
         is_alike = schema.row_type == today.row_type and schema.primary_keys == today.primary_keys
+        # Its rows get the number of their snapshot when they are rewritten.
+        is_alike = is_alike and not (self._table.options.snapshot_ordering and has_number_of_snapshot(file))
         return is_alike and self._vectors.deleted_rows(file.name) is None
 
     def _without_other_rows(self, groups: Sequence[CopiedRowGroup], other: DataFile) -> Iterator[CopiedRowGroup]:

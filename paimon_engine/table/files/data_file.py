@@ -26,6 +26,7 @@ from paimon_engine.meta.row_tracking import (
     with_tracking,
 )
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.meta.snapshot_order import has_number_of_snapshot
 from paimon_engine.predicate import Predicate
 from paimon_engine.storage import Storage
 from paimon_engine.table.files.entry_check import RowCheck
@@ -188,7 +189,8 @@ def read_data_file(
     skipping = file_filter(table, file, where)
     same = unchanged_columns(file_schema, table.schema) if scan.dictionary_columns and file.format == "parquet" else {}
     encoded = [stored for stored, name in same.items() if name in scan.dictionary_columns]
-    choice = _omitted_columns(file, sources, wanted, scan.omittable) if with_system_columns else None
+    numbered = with_system_columns and table.options.snapshot_ordering and has_number_of_snapshot(file)
+    choice = _omitted_columns(file, sources, wanted, scan.omittable, numbered=numbered) if with_system_columns else None
     check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(mask.deleted)
     lost = _lost_keys(table, path, file, file_schema, source)
@@ -218,7 +220,8 @@ def read_data_file(
             if tracked:
                 batch = add_row_ids(batch, columns, file, first_row, rows.num_rows)
             if with_system_columns and SEQUENCE_NUMBER not in omitted:
-                batch = _with_system_columns(batch, rows, path, inserts_only=VALUE_KIND in omitted)
+                number = file.min_sequence_number if numbered else None
+                batch = _with_system_columns(batch, rows, path, inserts_only=VALUE_KIND in omitted, number=number)
             check.add(first_row, rows, batch)
             if position_column is not None:
                 batch = batch.append_column(position_column, pa.array(np.arange(batch.num_rows) + first_row))
@@ -235,13 +238,18 @@ def _check_format(file: DataFile) -> None:
 
 
 def _omitted_columns(
-    file: DataFile, sources: Sequence[ColumnSource], wanted: Sequence[pa.Field], omittable: Collection[str] | None
+    file: DataFile,
+    sources: Sequence[ColumnSource],
+    wanted: Sequence[pa.Field],
+    omittable: Collection[str] | None,
+    *,
+    numbered: bool,
 ) -> SparedColumns | None:
     """Leaves out columns of a file if it has inserts only: all system columns and those `omittable`.
 
     If `omittable` is None, as for a merge, `_VALUE_KIND` alone is left out, to be filled in. A delete count of zero
     does not show that there are inserts only: pypaimon notes zero whatever the rows are. The footer does, and it has
-    the range of sequence numbers that each read compares with the manifest.
+    the range of sequence numbers that each read compares with the manifest, unless the file is `numbered` by its entry.
     """
     if file.format != "parquet" or file.delete_row_count != 0:
         return None
@@ -252,7 +260,9 @@ def _omitted_columns(
     if all(field.name in columns for field in wanted):
         # Without any column, batches would have no rows.
         return None
-    bounds = {SEQUENCE_NUMBER: (file.min_sequence_number, file.max_sequence_number), VALUE_KIND: _INSERTS}
+    bounds = {VALUE_KIND: _INSERTS}
+    if not numbered:
+        bounds[SEQUENCE_NUMBER] = file.min_sequence_number, file.max_sequence_number
     return SparedColumns(pa.schema(wanted), frozenset(columns), bounds)
 
 
@@ -374,12 +384,17 @@ def _typed(rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str) -> 
 
 
 def _with_system_columns(
-    batch: pa.RecordBatch, rows: pa.RecordBatch, path: str, *, inserts_only: bool
+    batch: pa.RecordBatch, rows: pa.RecordBatch, path: str, *, inserts_only: bool, number: int | None
 ) -> pa.RecordBatch:
-    """The batch with the system columns of the stored rows, of which `_VALUE_KIND` is missing for `inserts_only`."""
+    """The batch with the system columns of the stored rows, of which `_VALUE_KIND` is missing for `inserts_only`.
+
+    `number` is the sequence number of all rows, if they do not have numbers of their own.
+    """
     try:
         kinds = pa.array(np.zeros(rows.num_rows, np.int8)) if inserts_only else rows[VALUE_KIND].cast(pa.int8())
-        batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
+        own = rows[SEQUENCE_NUMBER].cast(pa.int64())
+        numbers = own if number is None else pa.array(np.full(rows.num_rows, number, np.int64))
+        batch = batch.add_column(0, SEQUENCE_NUMBER, numbers)
         return batch.add_column(1, VALUE_KIND, kinds)
     except pa.ArrowException as error:
         raise damaged(path, f"its columns are not those of its schema: {error}") from error

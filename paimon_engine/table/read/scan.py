@@ -22,6 +22,7 @@ from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.row_tracking import has_tracking, statistics_columns, tracking_ranges
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.snapshot_order import check_numbered
 from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
@@ -95,6 +96,8 @@ def plan_splits(
         entries = visible_entries(table, snapshot, where, by_buckets=True)
         if choice != _ALL_FILES:
             entries = [entry for entry in entries if choice.holds(entry)]
+        if table.options.snapshot_ordering:
+            check_numbered(entry.file for entry in entries)
         if not table.options.deletion_vectors_enabled:
             return splits_of(table, entries, where)
         return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))

@@ -7,6 +7,7 @@ files: these are passed on with their sequence numbers, to be shuffled by bucket
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -57,6 +58,9 @@ class PartWriter(TableWriter):
         super().__init__(table, state, kind_column=kind_column)
         # Postponed rows wait for a compaction in any case, and it takes the files of a write one after the other.
         self._own_file_bytes = 0 if table.schema.bucket_mode is BucketMode.POSTPONED else own_file_bytes
+        if table.options.snapshot_ordering:
+            # Other parts may have rows of the same keys, and files of one commit have no order.
+            self._own_file_bytes = sys.maxsize
         self._handed_on: set[tuple[bytes, int]] = set()
         self._row_count = 0
 

@@ -47,6 +47,7 @@ from paimon_engine.table.write.bucket_numbers import BucketNumbers, ignores_file
 from paimon_engine.table.write.cross_partition import assign_rows
 from paimon_engine.table.write.dynamic_buckets import DynamicBuckets, bucket_rule
 from paimon_engine.table.write.grouping import KEYS_CHOOSE
+from paimon_engine.table.write.joined_flushes import join_flushes
 from paimon_engine.table.write.postponed import postponed_prefix
 from paimon_engine.table.write.row_input import RowInput
 
@@ -428,6 +429,10 @@ class _KeyedBucket(BucketBuffer):
 
     def finish(self) -> tuple[DataFile, ...]:
         self.flush()
+        if len(self._files) > 1 and self._table.options.snapshot_ordering:
+            joined = self._writer()
+            self._writers.append(joined)
+            self._files = join_flushes(self._table, self._partition, self._number, self._files, joined)
         return tuple(self._files)
 
     def abort(self) -> None:
