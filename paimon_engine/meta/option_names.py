@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_LISTS: Final = frozenset({"bucket-key", "sequence.field", "rowkind.field", "record-level.time-field"})
+_LISTS: Final = frozenset(
+    {
+        "bucket-key",
+        "sequence.field",
+        "rowkind.field",
+        "record-level.time-field",
+        "clustering.columns",
+        "changelog-producer.row-deduplicate-ignore-fields",
+        "partial-update.remove-record-on-sequence-group",
+    }
+)
 """Options whose value is a column or several."""
 
 _FIELDS: Final = "fields."
@@ -26,8 +36,8 @@ def _key(key: str, old: str, new: str) -> str:
         return f"{_FIELDS}{_renamed(names, old, new)}{dot}{rest}" if dot else key
     parts = key.split(".")
     # file-index.<kind>.<column>.<option>
-    if key.startswith(_INDEX) and len(parts) > 3 and parts[2] == old:
-        return ".".join([*parts[:2], new, *parts[3:]])
+    if key.startswith(_INDEX) and len(parts) > 3:
+        return ".".join([*parts[:2], _renamed(parts[2], old, new), *parts[3:]])
     return key
 
 
@@ -38,4 +48,12 @@ def _value(key: str, text: str, old: str, new: str) -> str:
 
 
 def _renamed(names: str, old: str, new: str) -> str:
-    return ",".join(new if name.strip() == old else name for name in names.split(","))
+    return ",".join(_one_renamed(name, old, new) for name in names.split(","))
+
+
+def _one_renamed(name: str, old: str, new: str) -> str:
+    """A column, or `column[key]`, as indexes of values in maps are named."""
+    column, bracket, key = name.strip().partition("[")
+    if name.strip() == old:
+        return new
+    return f"{new}{bracket}{key}" if bracket and column == old else name

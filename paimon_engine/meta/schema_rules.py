@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.format.file_index.kinds import check_column, index_specs
 from paimon_engine.meta import snapshot_order
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
@@ -70,6 +71,8 @@ def check_schema(schema: TableSchema) -> None:
     _check_row_tracking(schema)
     _check_retention(schema.table_options)
     _check_special_columns(schema)
+    for index in index_specs(schema.options):
+        check_column(index, schema.row_type)
     _check_scan_options(schema.options)
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:

@@ -181,6 +181,22 @@ def test_a_renamed_column_is_renamed_in_keys_and_options():
         "file-index.bloom-filter.columns": "aa,b",
         "file-index.bloom-filter.aa.items": "10",
     }
+    others = {
+        "clustering.columns": "a,b",
+        "changelog-producer.row-deduplicate-ignore-fields": "b,a",
+        "partial-update.remove-record-on-sequence-group": "a",
+        "file-index.bitmap.columns": "b, a[x], a[y.z]",
+        "file-index.bitmap.a[x].version": "1",
+        "file-index.bitmap.a.version": "2",
+    }
+    assert rename_in_options(others, "a", "aa") == {
+        "clustering.columns": "aa,b",
+        "changelog-producer.row-deduplicate-ignore-fields": "b,aa",
+        "partial-update.remove-record-on-sequence-group": "aa",
+        "file-index.bitmap.columns": "b,aa[x],aa[y.z]",
+        "file-index.bitmap.aa[x].version": "1",
+        "file-index.bitmap.aa.version": "2",
+    }
     made = after(
         schema_of(**{"bucket-key": "k", "sequence.field": "a"}), RenameColumn("k", "kk"), RenameColumn("a", "aa")
     )
@@ -233,6 +249,18 @@ REFUSED: list[tuple[Sequence[SchemaChange], type[PaimonError], str]] = [
         [SetOption("fields.a.stats-mode", "none"), DropColumn("a")],
         InvalidArgumentError,
         "'fields.a.stats-mode': no column",
+    ),
+    (
+        [SetOption("file-index.bitmap.columns", "k,a"), DropColumn("a")],
+        InvalidArgumentError,
+        "'file-index.bitmap.columns': no column 'a'",
+    ),
+    ([SetOption("file-index.bitmap.columns", "z")], InvalidArgumentError, "no column 'z'"),
+    ([SetOption("file-index.bitmap.columns", "a[x]")], UnsupportedError, r"'a\[x\]' is not a map"),
+    (
+        [SetOption("file-index.bsi.columns", "a"), UpdateColumnType("a", "STRING")],
+        UnsupportedError,
+        "no such index of 'a', which is STRING",
     ),
     ([UpdateColumnType("k", "BIGINT")], InvalidArgumentError, "'k' is part of the primary key"),
     ([UpdateColumnType("p", "CHAR(1)")], InvalidArgumentError, "'p' is a partition key"),

@@ -387,7 +387,8 @@ def test_indexes_that_cannot_be_are_named_and_leave_no_file(
     tmp_path: Path, options: dict[str, str], error: type[Exception], message: str
 ):
     schema = pa.schema({"n": pa.int64(), "s": pa.string()})
-    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, options=options)
+    made = Catalog(str(tmp_path)).create_table("db.t", schema=schema)
+    table = open_table(made.path, options=options)
 
     with pytest.raises(error, match=message):
         table.write(pa.table({"n": [1], "s": ["a"]}))

@@ -23,6 +23,7 @@ from paimon_engine.types import (
     AtomicType,
     DataType,
     MapType,
+    RowType,
     TypeRoot,
     type_to_json,
 )
@@ -110,6 +111,17 @@ def _split(name: str) -> tuple[str, str | None]:
     """Column and key of `column` or `column[key]`."""
     column, bracket, key = name.partition("[")
     return (column, key[:-1]) if bracket and name.endswith("]") else (name, None)
+
+
+def check_column(spec: IndexSpec, columns: RowType) -> None:
+    """Raises InvalidArgumentError or UnsupportedError naming the option, if there can be no such index of a column."""
+    if spec.column not in columns.names:
+        raise InvalidArgumentError(
+            f"'{_PREFIX}{spec.kind}{_COLUMNS}': no column {spec.column!r}; the columns are {', '.join(columns.names)}; "
+            "take the name out of the option"
+        )
+    if spec.kind in KINDS:
+        indexed_type(spec, columns.field(spec.column).type)
 
 
 def indexed_type(spec: IndexSpec, column_type: DataType) -> AtomicType:

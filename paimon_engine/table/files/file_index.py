@@ -19,7 +19,14 @@ import pyarrow.compute as pc
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.file_index.container import encode_container, read_head, read_index
-from paimon_engine.format.file_index.kinds import IndexBuilder, IndexSpec, index_builder, index_specs, indexed_type
+from paimon_engine.format.file_index.kinds import (
+    IndexBuilder,
+    IndexSpec,
+    check_column,
+    index_builder,
+    index_specs,
+    indexed_type,
+)
 from paimon_engine.format.file_index.lookup import FileIndexes
 from paimon_engine.format.file_index.values import stored_values
 from paimon_engine.meta.evolution import unchanged_columns
@@ -58,6 +65,7 @@ def wanted_indexes(table_schema: TableSchema, file_schema: TableSchema | None = 
         names_in_file = {name: stored for stored, name in unchanged_columns(file_schema, table_schema).items()}
     wanted = []
     for spec in index_specs(table_schema.table_options.raw):
+        check_column(spec, table_schema.row_type)
         data_type = indexed_type(spec, table_schema.row_type.field(spec.column).type)
         if spec.column in names_in_file:
             wanted.append(WantedIndex(spec, spec.name(names_in_file[spec.column]), data_type))
