@@ -27,6 +27,7 @@ from paimon_engine.errors import (
     StorageError,
 )
 from paimon_engine.format.row_files import WriteBatch, row_file
+from paimon_engine.format.text_rows import check_years
 from paimon_engine.meta.paths import escape_path_name
 from paimon_engine.secrecy import check_address
 from paimon_engine.specs import Address, ConditionText, Index, Name, Spec, check_fields
@@ -231,6 +232,8 @@ class _PartColumns:
         if not self.names:
             yield "", rows
             return
+        for name in self.names:
+            check_years(batch[name])
         texts = [pc.cast(batch[name], pa.string()).fill_null(_NULL_PARTITION) for name in self.names]
         columns = [pc.replace_with_mask(text, pc.equal(text, ""), _NULL_PARTITION) for text in texts]
         keys = pc.dictionary_encode(pc.binary_join_element_wise(*columns, "\x00"))
