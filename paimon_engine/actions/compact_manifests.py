@@ -21,7 +21,8 @@ from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.commit import Conflict, commit
 from paimon_engine.table.commit.manifest_merge import compact_manifests as merged
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import MeasuringWriter, snapshot_manifests
+from paimon_engine.table.state.manifests import snapshot_manifests
+from paimon_engine.table.state.metadata_writer import MeasuringWriter
 from paimon_engine.table.state.snapshots import read_at_latest
 
 

@@ -31,7 +31,8 @@ from paimon_engine.table.commit.job_commit import JobCommit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.publish_metadata import publish_metadata
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import MetadataWriter, live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.state.manifests import live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import latest_snapshot
 
 

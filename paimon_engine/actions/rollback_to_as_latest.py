@@ -32,7 +32,8 @@ from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.commit.publish_metadata import publish_metadata
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import MetadataWriter, live_entries
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.moments import last_at_watermark
 from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot, list_tags, same_commit
 

@@ -45,13 +45,19 @@ _SIZES: Final[Mapping[str, int]] = {"null": 0, "float": 4, "double": 8}
 class Container(NamedTuple):
     """An Avro container taken apart: the text of its schema, its header, and blocks without compression.
 
-    A block is the number of records that it claims, and its bytes.
+    A block is the number of records that it claims, and its bytes; `packed` are the bytes of each as the file has them.
     """
 
     schema: bytes
     header: Mapping[str, bytes]
     sync: bytes
     blocks: Sequence[tuple[int, bytes]]
+    packed: Sequence[bytes]
+
+    @property
+    def codec(self) -> str:
+        """The name of the codec of its blocks, as Avro has it."""
+        return self.header.get("avro.codec", b"null").decode()
 
 
 def container(data: bytes) -> Container:
@@ -65,6 +71,7 @@ def container(data: bytes) -> Container:
     unpack = _UNPACK[meta.get("avro.codec", b"null").decode()]
     sync = _take(source, _SYNC_BYTES)
     blocks: list[tuple[int, bytes]] = []
+    all_packed: list[bytes] = []
     size_bytes = 0
     while source.tell() < len(data):
         count, packed = _long(source), _take(source, _long(source))
@@ -75,7 +82,13 @@ def container(data: bytes) -> Container:
         if _take(source, _SYNC_BYTES) != sync:
             raise ValueError("a block does not end where it should")
         blocks.append((count, block))
-    return Container(meta["avro.schema"], meta, sync, blocks)
+        all_packed.append(packed)
+    return Container(meta["avro.schema"], meta, sync, blocks, all_packed)
+
+
+def unpacked(codec: str, packed: bytes) -> bytes:
+    """The bytes of a block that a codec has packed. Raises: ValueError, among others; KeyError for unknown codecs."""
+    return _UNPACK[codec](packed)
 
 
 def schema_text(data: bytes) -> bytes:

@@ -27,6 +27,8 @@ _LIST_SLACK: Final = 64
 """Items that a list may have beyond eight times the mean: steps are taken for the longest list of all blocks."""
 _AHEAD_MAX: Final = 1 << 21
 """Items of all lists that are decoded in one step, which takes 16 bytes of memory for each."""
+_ENDS: Final = ""
+"""The name of the column of the records' ends, which no field has."""
 _CONTINUES: Final = np.uint64(0x8080808080808080)
 
 
@@ -40,12 +42,14 @@ class Columns:
 
     A column of numbers has its values by its path, as in `_FILE._LEVEL`. Texts, bytes and lists have where they begin
     and end in `data`, by path and `.begin`, `.end`; a list is as in the file, counts included. Columns that may be
-    null have `.present` too; where they are null, the others are zero.
+    null have `.present` too; where they are null, the others are zero. `ends` is where each record ends in `data`: the
+    next one of its block begins there.
     """
 
     data: bytes
     count: int
     arrays: Mapping[str, NDArray[Any]]
+    ends: Ints
 
 
 class _Node(Protocol):
@@ -259,13 +263,14 @@ def columns_of(schema: bytes, blocks: Sequence[tuple[int, bytes]]) -> Columns:
         at, arrays = node.read(data, at)
         if (at > limits).any():
             raise NotPlain("a record that continues after its block")
-        found.append(arrays)
+        found.append([at, *arrays])
         positions.append(firsts[:active] + number)
         ended = left[:active] == number + 1
         if (at[ended] != limits[ended]).any():
             raise NotPlain("bytes behind the last record of a block")
     total = int(counts.sum())
-    return Columns(data.bytes, total, _in_order(node.names, found, positions, total))
+    arrays_of = _in_order((_ENDS, *node.names), found, positions, total)
+    return Columns(data.bytes, total, arrays_of, arrays_of.pop(_ENDS))
 
 
 def _in_order(names: Sequence[str], found: list[Arrays], positions: list[Ints], total: int) -> dict[str, NDArray[Any]]:

@@ -76,6 +76,23 @@ def _plain_type(avro_type: Any) -> Any:
 _KNOWN: Final = _plain_type(MANIFEST_SCHEMA)
 
 
+def _layout(plain: Any) -> Any:
+    """What decides about the bytes of values of a plain type: the order of fields as well."""
+    match plain:
+        case dict():
+            return [(name, _layout(kind)) for name, kind in plain.items()]
+        case tuple():
+            return tuple(map(_layout, plain))
+        case _:
+            return plain
+
+
+@lru_cache(maxsize=64)
+def has_our_layout(schema: bytes) -> bool:
+    """Whether records of a manifest with that schema are, byte by byte, those of `MANIFEST_SCHEMA`."""
+    return bool(_layout(_plain_type(json.loads(schema))) == _layout(_KNOWN))
+
+
 @lru_cache(maxsize=64)
 def _check_schema(schema: bytes) -> None:
     """Raises NotPlain for other fields than those of manifests, and for fields of other types."""
@@ -111,6 +128,11 @@ class ManifestColumns:
         self.row_counts = self._arrays["_FILE._ROW_COUNT"]
         self.partitions = made_once(self._spans("_PARTITION", slice(None)), bytes)
         self.names = _checked_names(self._columns)
+
+    @property
+    def record_ends(self) -> Ints:
+        """Where the record of each entry ends in the bytes of all blocks."""
+        return self._columns.ends
 
     def __len__(self) -> int:
         return self._columns.count

@@ -23,7 +23,8 @@ from paimon_engine.table.check.table_check import Depth, Problem, check_table
 from paimon_engine.table.commit.commit import CommitRequest, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import load_table
-from paimon_engine.table.state.manifests import MetadataWriter, live_entries, read_manifest_list
+from paimon_engine.table.state.manifests import live_entries, read_manifest_list
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
 from tests.support.corpus import Case, corpus_cases
 from tests.support.world.made_up import History

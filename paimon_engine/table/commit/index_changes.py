@@ -22,7 +22,8 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.hash_index import Rebased, hash_files, rebase
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import MetadataWriter, live_index_files
+from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,9 @@
 Both keep the set of live files and the order of changes. Manifests of later releases may have fields that cannot be
 written into one file together; they are left as they are.
 
+Where there are many entries, they are copied as bytes (`table.state.stored_entries`); the others are read and written
+one by one.
+
 `compact_manifests` does the same without waiting for a threshold.
 
 Source: `ManifestFileMerger` of the Java library.
@@ -15,14 +18,21 @@ Source: `ManifestFileMerger` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import compress, islice
+from typing import NamedTuple
+
+import numpy as np
 
 from paimon_engine.collection import without_collection
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile, manifest_schema
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import MetadataWriter, may_hold_partitions, read_manifest
+from paimon_engine.table.state.live_columns import ENTRIES_MIN
+from paimon_engine.table.state.manifests import may_hold_partitions, read_as_stored, read_manifest
+from paimon_engine.table.state.metadata_writer import MetadataWriter
+from paimon_engine.table.state.stored_entries import Kept, StoredEntries, entries_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +82,18 @@ def _full_merge(
     changing = {item.name for item in manifests if item.deleted_count > 0 or item.size_bytes < limits.target_bytes}
     if sum(item.size_bytes for item in manifests if item.name in changing) < limits.full_bytes:
         return None
+    parts = _as_stored(table, [item for item in manifests if item.name in changing])
+    found = None if parts is None else _full_copies(table, manifests, parts, writer)
+    return _full_rewrite(table, manifests, changing, writer) if found is None else found.manifests
+
+
+def _full_rewrite(
+    table: TableHandle, manifests: Sequence[ManifestFile], changing: set[str], writer: MetadataWriter
+) -> list[ManifestFile] | None:
+    """A full merge entry by entry; None if it would change nothing."""
     entries = {item.name: read_manifest(table, item.name, item) for item in manifests if item.name in changing}
     removed = {e.identity for found in entries.values() for e in found if e.kind is FileKind.DELETE}
-    partitions = {identity.partition for identity in removed}
-    concerned = [
-        item
-        for item in manifests
-        if item.name in changing or (removed and may_hold_partitions(table, item, partitions))
-    ]
+    concerned = _concerned(table, manifests, changing, {identity.partition for identity in removed})
     if len(concerned) <= 1:
         return None
     rewritten: list[ManifestEntry] = []
@@ -93,6 +107,17 @@ def _full_merge(
     if manifest_schema(rewritten) is None:
         return None
     return [*(item for item in manifests if item.name not in replaced), *writer.manifests(rewritten)]
+
+
+def _concerned(
+    table: TableHandle, manifests: Sequence[ManifestFile], changing: Collection[str], partitions: Collection[bytes]
+) -> list[ManifestFile]:
+    """Those that change, and others that may hold files of partitions in which files are removed."""
+    return [
+        item
+        for item in manifests
+        if item.name in changing or (partitions and may_hold_partitions(table, item, partitions))
+    ]
 
 
 def _live(entries: Sequence[ManifestEntry], removed: set[FileIdentity]) -> list[ManifestEntry]:
@@ -117,5 +142,93 @@ def _minor_merge(
 def _fold(table: TableHandle, group: Sequence[ManifestFile], writer: MetadataWriter) -> list[ManifestFile]:
     if len(group) <= 1:
         return list(group)
+    parts = _as_stored(table, group)
+    if parts is not None:
+        return _copied(table, parts, _kept_when_folded(parts), writer)
     entries = list(merge_entries(entry for item in group for entry in read_manifest(table, item.name, item)).values())
     return list(group) if manifest_schema(entries) is None else writer.manifests(entries)
+
+
+# ── entries as they are stored ──────────────────────────────────────────────────────────────────
+
+
+class _Full(NamedTuple):
+    """The manifests after a full merge; None if it would change nothing."""
+
+    manifests: list[ManifestFile] | None
+
+
+def _as_stored(table: TableHandle, manifests: Sequence[ManifestFile]) -> list[StoredEntries] | None:
+    """The entries of each manifest as they are stored; None for few, and where they cannot be copied."""
+    if sum(item.added_count + item.deleted_count for item in manifests) < ENTRIES_MIN:
+        return None
+    return read_as_stored(table, manifests)
+
+
+def _full_copies(
+    table: TableHandle, manifests: Sequence[ManifestFile], parts: Sequence[StoredEntries], writer: MetadataWriter
+) -> _Full | None:
+    """A full merge of the manifests that change, whose entries are given; None if others cannot be copied."""
+    known = {part.manifest.name: part for part in parts}
+    concerned = _concerned(table, manifests, known, {one for part in parts for one in part.partitions_of_removals()})
+    if len(concerned) <= 1:
+        return _Full(None)
+    others = read_as_stored(table, [item for item in concerned if item.name not in known])
+    if others is None:
+        return None
+    found = {**known, **{part.manifest.name: part for part in others}}
+    ordered = [found[item.name] for item in concerned]
+    both = [
+        (part, kept)
+        for part, kept in zip(ordered, _kept_in_full(ordered), strict=True)
+        if part.manifest.name in known or not kept.all()
+    ]
+    replaced = {part.manifest.name for part, _ in both}
+    copied = _copied(table, [part for part, _ in both], [kept for _, kept in both], writer)
+    return _Full([*(item for item in manifests if item.name not in replaced), *copied])
+
+
+def _kept_in_full(parts: Sequence[StoredEntries]) -> list[Kept]:
+    """Additions of files that none of the entries removes."""
+    kept = [part.kinds == FileKind.ADD for part in parts]
+    names = np.concatenate([part.names[~adds] for part, adds in zip(parts, kept, strict=True)])
+    if not len(names):
+        return kept
+    removed = {entry.identity for entry in entries_at(parts, [(~adds).nonzero()[0] for adds in kept])}
+    maybe = [(adds & np.isin(part.names, names)).nonzero()[0] for part, adds in zip(parts, kept, strict=True)]
+    left = iter(entries_at(parts, maybe))
+    for adds, places in zip(kept, maybe, strict=True):
+        adds[places] = [entry.identity not in removed for entry in islice(left, len(places))]
+    return kept
+
+
+def _kept_when_folded(parts: Sequence[StoredEntries]) -> list[Kept]:
+    """What stays of the entries when they are applied in order. Raises: as `merge_entries`."""
+    names = np.concatenate([part.names for part in parts])
+    _, number, count = np.unique(names, return_inverse=True, return_counts=True)
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    shared = [one.nonzero()[0] for one in np.split(count[number] > 1, ends)]
+    kept = [np.ones(len(part), bool) for part in parts]
+    entries = entries_at(parts, shared)
+    staying = {id(entry) for entry in merge_entries(entries).values()}
+    left = iter(entries)
+    for stays, places in zip(kept, shared, strict=True):
+        stays[places] = [id(entry) in staying for entry in islice(left, len(places))]
+    return kept
+
+
+def _copied(
+    table: TableHandle, parts: Sequence[StoredEntries], kept: Sequence[Kept], writer: MetadataWriter
+) -> list[ManifestFile]:
+    """New manifests of the entries that stay, which are remembered if those of the old ones are."""
+    manifests = writer.copies(parts, kept)
+    if table.remembers:
+        memory, path_of = table.memory, table.paths.manifest
+        known = [memory.entries(path_of(part.manifest.name), part.manifest) for part in parts]
+        entries = [
+            one for found, stays in zip(known, kept, strict=True) for one in compress(found or (), stays.tolist())
+        ]
+        left = iter(entries)
+        for item in manifests if None not in known else ():
+            memory.put_entries(path_of(item.name), item, tuple(islice(left, item.added_count + item.deleted_count)))
+    return manifests

@@ -38,7 +38,8 @@ from paimon_engine.table.commit.request import CommitRequest, Conflict, IndexRea
 from paimon_engine.table.commit.row_ids import first_free_row_id
 from paimon_engine.table.files.old_keys import with_keys_of_today
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
-from paimon_engine.table.state.manifests import MetadataWriter, live_of
+from paimon_engine.table.state.manifests import live_of
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import only_compactions_since, read_snapshot
 from paimon_engine.table.state.statistics import inherited_statistics
 

@@ -14,7 +14,7 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.commit.own_files import LostFiles, OwnFiles, WorkBegun
 from paimon_engine.table.commit.publish import publish, take_back
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import MetadataWriter
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import read_snapshot
 
 

@@ -37,7 +37,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.external import index_path, store_of
 from paimon_engine.table.state.handle import TableHandle, read_needed
-from paimon_engine.table.state.manifests import MetadataWriter
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 
 HashFiles = Mapping[Bucket, IndexFile]
 

@@ -7,9 +7,9 @@ one, which says what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,28 +139,42 @@ def _parts(
     entries_of: Callable[[ManifestFile], list[ManifestEntry]],
 ) -> list[_EntryColumns]:
     """The entries of all manifests, in order."""
-    parts: list[_EntryColumns] = []
+    return list(decoded(manifests, data, entries_of, _of_columns, _of_entries))
+
+
+SideBySide = Sequence[tuple[ManifestFile, Container]]
+"""Manifests that are decoded side by side."""
+T = TypeVar("T")
+
+
+def decoded(
+    manifests: Sequence[ManifestFile],
+    data: Iterable[bytes],
+    entries_of: Callable[[ManifestFile], list[ManifestEntry]],
+    of_columns: Callable[[SideBySide, ManifestColumns], Iterable[T]],
+    of_entries: Callable[[ManifestFile, list[ManifestEntry]], T],
+) -> Iterator[T]:
+    """What is made of the entries of all manifests, in order: of groups in columns, and of unusual ones by entries.
+
+    `data` are the bytes of the manifests; `entries_of` gives the entries of one, or says what is wrong with it.
+
+    Raises: what these two raise.
+    """
     group: list[tuple[ManifestFile, Container]] = []
     size_bytes = 0
-
-    def decode() -> None:
-        nonlocal group, size_bytes
-        parts.extend(_decoded(group, entries_of))
-        group, size_bytes = [], 0
-
+    make = _Makers(entries_of, of_columns, of_entries)
     for manifest, stored in zip(manifests, data, strict=True):
         found = _container(stored)
-        if found is None or (group and found.schema != group[0][1].schema):
-            decode()
+        if group and (found is None or found.schema != group[0][1].schema or size_bytes >= GROUP_BYTES):
+            yield from make.of_group(group)
+            group, size_bytes = [], 0
         if found is None:
-            parts.append(_of_entries(entries_of(manifest)))
+            yield of_entries(manifest, entries_of(manifest))
             continue
         group.append((manifest, found))
         size_bytes += sum(len(block) for _, block in found.blocks)
-        if size_bytes >= GROUP_BYTES:
-            decode()
-    decode()
-    return parts
+    if group:
+        yield from make.of_group(group)
 
 
 def _container(data: bytes) -> Container | None:
@@ -170,45 +184,65 @@ def _container(data: bytes) -> Container | None:
         return None
 
 
-def _decoded(
-    group: Sequence[tuple[ManifestFile, Container]], entries_of: Callable[[ManifestFile], list[ManifestEntry]]
-) -> list[_EntryColumns]:
-    """The manifests of a group, in order; where one of them is not plain, halves are tried."""
-    counts = [count for _, one in group for count, _ in one.blocks]
-    if sum(counts) < WIDTH_MIN * max(counts, default=0):
-        return [_of_entries(entries_of(manifest)) for manifest, _ in group]
-    try:
-        return [_of_columns(group)]
-    except Exception:  # noqa: BLE001 - whatever the bytes are, the reader of entries says what is wrong with them
-        if len(group) <= _ALONE_MAX:
-            return [_of_entries(entries_of(manifest)) for manifest, _ in group]
-    middle = len(group) // 2
-    return [*_decoded(group[:middle], entries_of), *_decoded(group[middle:], entries_of)]
+class _Makers(NamedTuple, Generic[T]):
+    """What `decoded` calls."""
+
+    entries_of: Callable[[ManifestFile], list[ManifestEntry]]
+    of_columns: Callable[[SideBySide, ManifestColumns], Iterable[T]]
+    of_entries: Callable[[ManifestFile, list[ManifestEntry]], T]
+
+    def of_group(self, group: SideBySide) -> Iterable[T]:
+        """What is made of a group; where one of the manifests is not plain, halves are tried."""
+        counts = [count for _, one in group for count, _ in one.blocks]
+        if sum(counts) < WIDTH_MIN * max(counts, default=0):
+            return self._one_by_one(group)
+        try:
+            return list(self.of_columns(group, _columns(group)))
+        except Exception:  # noqa: BLE001 - whatever the bytes are, the reader of entries says what is wrong with them
+            if len(group) <= _ALONE_MAX:
+                return self._one_by_one(group)
+        middle = len(group) // 2
+        return [*self.of_group(group[:middle]), *self.of_group(group[middle:])]
+
+    def _one_by_one(self, group: SideBySide) -> Iterable[T]:
+        return [self.of_entries(manifest, self.entries_of(manifest)) for manifest, _ in group]
 
 
-def _of_columns(group: Sequence[tuple[ManifestFile, Container]]) -> _EntryColumns:
+def _columns(group: SideBySide) -> ManifestColumns:
     """Raises: NotPlain, also where a manifest has other numbers of entries than its list says."""
     found = ManifestColumns(group[0][1].schema, [block for _, one in group for block in one.blocks])
-    begin = 0
-    for manifest, one in group:
-        end = begin + sum(count for count, _ in one.blocks)
+    for manifest, begin, end in places_of(group):
         deleted = int(found.kinds[begin:end].sum())
         if (end - begin - deleted, deleted) != (manifest.added_count, manifest.deleted_count):
             raise NotPlain("other numbers of entries than its list says")
+    return found
+
+
+def places_of(group: SideBySide) -> Iterator[tuple[ManifestFile, int, int]]:
+    """Each manifest of a group, with the places among all entries where its own begin and end."""
+    begin = 0
+    for manifest, one in group:
+        end = begin + sum(count for count, _ in one.blocks)
+        yield manifest, begin, end
         begin = end
-    return _EntryColumns(
-        found.kinds,
-        found.buckets,
-        found.total_buckets,
-        found.schema_ids,
-        found.row_counts,
-        found.names,
-        found.partitions,
-        found.entries,
-    )
 
 
-def _of_entries(entries: Sequence[ManifestEntry]) -> _EntryColumns:
+def _of_columns(_: SideBySide, found: ManifestColumns) -> list[_EntryColumns]:
+    return [
+        _EntryColumns(
+            found.kinds,
+            found.buckets,
+            found.total_buckets,
+            found.schema_ids,
+            found.row_counts,
+            found.names,
+            found.partitions,
+            found.entries,
+        )
+    ]
+
+
+def _of_entries(_: ManifestFile, entries: Sequence[ManifestEntry]) -> _EntryColumns:
     def numbers(values: Any) -> Ints:
         return np.fromiter(values, np.int64, len(entries))
 

@@ -13,7 +13,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.table.files.hash_index import hash_files, key_hashes, read_hashes
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import MetadataWriter
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.write.bucket_assignment import BucketRule, Buckets, HashBuckets
 
 

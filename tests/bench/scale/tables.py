@@ -22,7 +22,8 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import snapshot_to_json
 from paimon_engine.meta.stats import SimpleStats
 from paimon_engine.table.state.handle import TableHandle, bucket_path, load_table
-from paimon_engine.table.state.manifests import MetadataWriter, live_entries
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import latest_snapshot
 
 _COLUMNS: Final = 16
