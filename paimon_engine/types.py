@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from paimon_engine.arrow_variant import ARROW_VARIANT, VARIANT_MARK, has_mark, is_arrow_variant
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 
 MAX_DECIMAL_PRECISION = 38
@@ -145,13 +146,23 @@ class DataField:
     unknown: tuple[tuple[str, str], ...] = dataclasses.field(default=(), compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class VariantType(RowType):
+    """VARIANT: a value of any shape; stored, and in Arrow, a row of two binary columns (`arrow_variant`)."""
+
+    fields: tuple[DataField, ...] = (
+        DataField(0, "value", AtomicType(TypeRoot.VARBINARY, nullable=False, length=MAX_LENGTH)),
+        DataField(1, "metadata", AtomicType(TypeRoot.VARBINARY, nullable=False, length=MAX_LENGTH)),
+    )
+
+
 INTEGER_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 _NUMERIC_ROOTS = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
 STRING_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
-_UNSUPPORTED_ROOTS = frozenset({"VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
+_UNSUPPORTED_ROOTS = frozenset({"BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
 _PLAIN = {
     "BOOLEAN": TypeRoot.BOOLEAN,
     "TINYINT": TypeRoot.TINYINT,
@@ -180,6 +191,7 @@ _TIMED = {
     "TIMESTAMP WITH LOCAL TIME ZONE": (TypeRoot.TIMESTAMP_LTZ, 6),
     "TIMESTAMP_LTZ": (TypeRoot.TIMESTAMP_LTZ, 6),
 }
+_VARIANT = "VARIANT"
 _DECIMALS = frozenset({"DECIMAL", "DEC", "NUMERIC"})
 
 _ATOMIC = re.compile(
@@ -190,7 +202,7 @@ _ATOMIC = re.compile(
 )
 
 
-def parse_atomic(text: str) -> AtomicType:
+def parse_atomic(text: str) -> AtomicType | VariantType:
     """Type of a string such as `DECIMAL(10, 2) NOT NULL`; keywords in any case.
 
     Raises: UnsupportedError for types that the engine lacks, InvalidArgumentError for text that is not a type.
@@ -204,6 +216,8 @@ def parse_atomic(text: str) -> AtomicType:
     second = int(match["b"]) if match["b"] else None
     if name in _UNSUPPORTED_ROOTS:
         raise UnsupportedError(f"type {name} is not supported yet (in {text!r})")
+    if name == _VARIANT and first is None:
+        return VariantType(nullable=nullable)
     if name in _DECIMALS:
         return AtomicType(TypeRoot.DECIMAL, nullable, precision=10 if first is None else first, scale=second or 0)
     if second is None and name in _PLAIN and first is None:
@@ -266,6 +280,8 @@ def type_to_json(data_type: DataType) -> str | dict[str, Any]:
     match data_type:
         case AtomicType():
             return _atomic_text(data_type) + suffix
+        case VariantType():
+            return _VARIANT + suffix
         case ArrayType(element):
             return {"type": "ARRAY" + suffix, "element": type_to_json(element)}
         case MultisetType(element):
@@ -367,6 +383,8 @@ def to_arrow(data_type: DataType) -> pa.DataType:
             return pa.map_(to_arrow(key), pa.field("value", to_arrow(value), value.nullable))
         case MultisetType(element):
             return pa.map_(to_arrow(element), pa.field("value", pa.int32(), nullable=False))
+        case VariantType():
+            return ARROW_VARIANT
         case RowType(fields):
             return pa.struct([to_arrow_field(field) for field in fields])
 
@@ -430,6 +448,8 @@ def from_arrow(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type):
         item = arrow_type.value_field
         return ArrayType(from_arrow(item.type, nullable=item.nullable), nullable)
+    if is_arrow_variant(arrow_type):
+        return VariantType(nullable=nullable)
     if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
         _check_struct(arrow_type)
         return RowType(tuple(from_arrow_field(arrow_type.field(i)) for i in range(arrow_type.num_fields)), nullable)
@@ -449,11 +469,11 @@ def _from_arrow_decimal(arrow_type: pa.DataType, *, nullable: bool) -> AtomicTyp
 
 def _check_struct(arrow_type: pa.DataType) -> None:
     """Refuses structs by which Spark represents other types; one of their fields has a mark."""
-    marks = {mark.decode() for place in range(arrow_type.num_fields) for mark in arrow_type.field(place).metadata or ()}
-    for name in ("variant", "geometry", "geography"):
-        if name in marks:
+    for name in (b"geometry", b"geography", VARIANT_MARK):
+        if has_mark(arrow_type, name):
             raise UnsupportedError(
-                f"type {name.upper()} is not supported yet; cast the column to STRING or BYTES first"
+                f"type {name.decode().upper()} is not supported yet, or not in this form ({arrow_type}); cast the "
+                "column to STRING or BYTES first"
             )
 
 

@@ -36,7 +36,16 @@ from paimon_engine.meta.schema_change import (
 )
 from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.meta.type_text import to_data_type
-from paimon_engine.types import ArrayType, DataField, DataType, MapType, RowType, type_to_json, with_nullable
+from paimon_engine.types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    VariantType,
+    type_to_json,
+    with_nullable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +164,7 @@ def _in_row(
 
     def inside(data_type: DataType, path: Sequence[str], done: tuple[str, ...]) -> DataType:
         match data_type:
-            case RowType():
+            case RowType() if not isinstance(data_type, VariantType):
                 return _in_row(data_type, path, edit, done)
             case ArrayType(element) if path[0] == "element" and len(path) > 1:
                 return replace(data_type, element=inside(element, path[1:], (*done, "element")))
@@ -184,7 +193,7 @@ def _at_type(
             return replace(data_type, element=_at_type(element, rest, edit, (*done, name)))
         case MapType(_, value) if name == "value":
             return replace(data_type, value=_at_type(value, rest, edit, (*done, name)))
-        case RowType(fields):
+        case RowType(fields) if not isinstance(data_type, VariantType):
             position = _position(data_type, name, (*done, name))
             made = list(fields)
             made[position] = replace(made[position], type=_at_type(made[position].type, rest, edit, (*done, name)))

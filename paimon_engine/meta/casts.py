@@ -33,6 +33,7 @@ from paimon_engine.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VariantType,
     is_numeric,
     to_arrow,
     type_to_json,
@@ -72,6 +73,8 @@ def kind_of(data_type: DataType) -> str:
             return "map"
         case MultisetType():
             return "multiset"
+        case VariantType():
+            return "variant"
         case RowType():
             return "row"
 

@@ -31,6 +31,7 @@ from paimon_engine.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VariantType,
     to_arrow,
 )
 
@@ -98,6 +99,8 @@ def bare(data_type: DataType) -> DataType:
             return MapType(bare(key), bare(value))
         case MultisetType(element):
             return MultisetType(bare(element))
+        case VariantType():
+            return VariantType()
         case RowType(fields):
             return RowType(tuple(DataField(field.id, field.name, bare(field.type)) for field in fields))
 
@@ -143,7 +146,7 @@ def conform_values(values: pa.Array, stored: DataType, wanted: DataType) -> pa.A
     match stored, wanted:
         case _ if bare(stored) == bare(wanted):
             return values if values.type == arrow_type else values.cast(arrow_type)
-        case RowType(), RowType():
+        case RowType(), RowType() if not isinstance(stored, VariantType) and not isinstance(wanted, VariantType):
             return _conform_struct(values, stored, wanted, arrow_type)
         case ArrayType(), ArrayType():
             offsets, [elements] = list_parts(values)

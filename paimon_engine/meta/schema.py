@@ -26,6 +26,7 @@ from paimon_engine.types import (
     MapType,
     MultisetType,
     RowType,
+    VariantType,
     field_to_json,
     parse_field,
     to_arrow,
@@ -276,6 +277,8 @@ def with_nested_ids(data_type: DataType, next_id: Iterator[int]) -> DataType:
             return replace(data_type, element=with_nested_ids(element, next_id))
         case MapType(key, value):
             return replace(data_type, key=with_nested_ids(key, next_id), value=with_nested_ids(value, next_id))
+        case VariantType():
+            return data_type  # its parts are no fields of the table
         case RowType(fields):
             done = []
             for item in fields:

@@ -19,6 +19,7 @@ from paimon_engine.meta import snapshot_order
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.stats import parse_stats_mode
+from paimon_engine.meta.variants import check_formats_of_variants, holds_variant
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.options.texts import split_list
 from paimon_engine.types import (
@@ -74,6 +75,7 @@ def check_schema(schema: TableSchema) -> None:
     for index in index_specs(schema.options):
         check_column(index, schema.row_type)
     _check_scan_options(schema.options)
+    check_formats_of_variants(schema)
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:
             _check_avro(field.type, field.name)
@@ -305,10 +307,11 @@ def _check_sequence_fields(schema: TableSchema) -> None:
     is_grouped = options.merge_engine == "partial-update"
     groups = [name for ordering, _ in options.sequence_groups for name in ordering] if is_grouped else []
     for name in (*names, *groups) if schema.primary_keys else ():
-        if name in schema.row_type.names and _holds_map(schema.row_type.field(name).type):
+        kind = schema.row_type.field(name).type if name in schema.row_type.names else None
+        if kind is not None and (_holds_map(kind) or holds_variant(kind)):
             raise InvalidArgumentError(
-                f"column {name!r} has no order, since maps have none, so it does not say which version of a key is "
-                "newer; name another one in 'sequence.field' or 'fields.<column>.sequence-group'"
+                f"column {name!r} has no order, since maps and variants have none, so it does not say which version of "
+                "a key is newer; name another one in 'sequence.field' or 'fields.<column>.sequence-group'"
             )
     for name in names:
         _named_column(schema, "sequence.field", name)

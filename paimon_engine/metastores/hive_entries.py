@@ -16,7 +16,17 @@ from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.config import CatalogConfig, is_true
 from paimon_engine.table.state.table_entry import PARTITIONED
-from paimon_engine.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, TypeRoot
+from paimon_engine.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VariantType,
+)
 
 LOCATION: Final = "location"
 COMMENT: Final = "comment"
@@ -272,7 +282,7 @@ def hive_type(data_type: DataType) -> str:
             return f"map<{hive_type(key)},{hive_type(value)}>"
         case MultisetType(element):
             return f"map<{hive_type(element)},int>"
-        case RowType(fields):
+        case RowType(fields) if not isinstance(data_type, VariantType):
             return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in fields)}>"
         case AtomicType(root):
             return _atomic(data_type, root)

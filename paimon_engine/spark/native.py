@@ -33,6 +33,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.row_tracking import has_tracking
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import UNKNOWN_STATS
+from paimon_engine.meta.variants import holds_variant
 from paimon_engine.predicate import bind, columns_of
 from paimon_engine.spark.conditions import spark_condition
 from paimon_engine.spark.partition_columns import is_readable_from_path, literals
@@ -135,6 +136,8 @@ def _columns(part: ReadPart) -> list[DataField]:
 
 def _is_readable(data_type: DataType) -> bool:
     """Whether Spark's Parquet reader has the type, and gives the same values."""
+    if holds_variant(data_type):
+        return False
     atoms = list(atomic_types(data_type))
     if any(
         atom.root is TypeRoot.TIME or (atom.root in TIMESTAMP_ROOTS and atom.precision > _MICRO_DIGITS)

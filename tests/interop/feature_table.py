@@ -88,7 +88,12 @@ FEATURES: tuple[Feature, ...] = (
     _append("`data-evolution.enabled`", **{"row-tracking.enabled": "true", "data-evolution.enabled": "true"}),
     _append("`clustering.incremental`", **{"clustering.incremental": "true", "clustering.columns": "v"}),
     Feature("column of ARRAY", columns=(("a", "ARRAY<INT>", [1, 2]),)),
-    Feature("column of VARIANT", columns=(("a", "VARIANT", None),)),
+    Feature("column of VARIANT", columns=(("a", "VARIANT", '{"x":[1,null]}'),)),
+    Feature(
+        "column of VARIANT, shredded",
+        {"variant.inferShreddingSchema": "true"},
+        columns=(("a", "VARIANT", '{"x":1,"y":"z"}'),),
+    ),
     Feature("Iceberg metadata beside the table", {"metadata.iceberg.storage": "table-location"}),
 )
 
@@ -121,23 +126,27 @@ def outcome_of(feature: Feature, java: JavaPaimon, folder: Path) -> Outcome:
         java.call("write", table=path, rows=[[key, number % 2, *more] for key in (number, 10)])
     try:
         table = open_table(path)
-        read = rows_of(table)
+        read = _without_variants(rows_of(table))
     except UnsupportedError as error:
         refusal = _named(error, feature)
         return Outcome(feature.name, refusal, refusal)
-    assert read == _by_java(java, path), feature.name
+    assert read == _without_variants(_by_java(java, path)), feature.name
     return Outcome(feature.name, DONE, _maintained(feature, table, java, path))
 
 
 def _maintained(feature: Feature, table: Table, java: JavaPaimon, path: str) -> str:
     """Writes a row and compacts; Java must read the same rows, and find no fault."""
+    before = _by_java(java, path)
     try:
         table.write(table.to_arrow().slice(0, 1))
         table.compact(full=True)
     except UnsupportedError as error:
         return _named(error, feature)
     now = open_table(path)
-    assert rows_of(now) == _by_java(java, path), feature.name
+    after = _by_java(java, path)
+    assert _without_variants(rows_of(now)) == _without_variants(after), feature.name
+    # A row that was there already has been written; only Java shows what variants are.
+    assert set(after) == set(before) or feature.options.get("merge-engine") == "aggregation", feature.name
     assert java.problems(path) == [], feature.name
     assert now.verify().status == "sound", feature.name
     return DONE
@@ -150,6 +159,11 @@ def rows_of(table: Table) -> list[str]:
 
 def _by_java(java: JavaPaimon, path: str) -> list[str]:
     return sorted(json.dumps(_plain(row)) for row in java.read(path))
+
+
+def _without_variants(rows: Sequence[str]) -> list[str]:
+    """The rows as texts, without VARIANTs: their binary form here, JSON texts from Java."""
+    return sorted(re.sub(r'"\{.*\}"', "…", row) for row in rows)
 
 
 def _plain(row: Sequence[Any]) -> list[Any]:

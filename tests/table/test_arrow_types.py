@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.schema_change import AddColumn, RenameColumn, UpdateColumnType
 from paimon_engine.types import (
     from_arrow,
     parse_type,
@@ -121,8 +122,7 @@ VARIANT = pa.struct([pa.field("value", pa.binary()), pa.field("metadata", pa.bin
         (pa.struct([]), "struct"),
         (pa.uuid(), "uuid"),
         (pa.list_view(pa.int32()), "list_view"),
-        (VARIANT, "VARIANT"),
-        (pa.list_(pa.struct([("v", VARIANT)])), "VARIANT"),
+        (pa.struct([*VARIANT, pa.field("typed_value", pa.int64())]), "VARIANT"),
     ],
     ids=str,
 )
@@ -131,7 +131,56 @@ def test_arrow_types_without_a_counterpart_are_refused_by_name(kind: pa.DataType
         from_arrow(kind)
 
 
-@pytest.mark.parametrize("name", ["VARIANT", "BLOB", "VECTOR", "GEOMETRY NOT NULL"])
+def test_variants_are_known_by_the_mark_of_spark():
+    plain = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+
+    assert type_to_json(from_arrow(pa.list_(pa.struct([("v", VARIANT)]))))["element"]["fields"][0]["type"] == "VARIANT"
+    assert type_to_json(from_arrow(VARIANT, nullable=False)) == "VARIANT NOT NULL"
+    assert from_arrow(to_arrow(parse_type("variant"))) == parse_type("VARIANT")
+    assert type_to_json(from_arrow(plain))["type"] == "ROW"
+
+
+def _variants(value: bytes, metadata: bytes) -> pa.Table:
+    return pa.table({"c": pa.array([{"value": value, "metadata": metadata}, None], VARIANT)})
+
+
+def test_variants_are_stored_in_parquet_only(tmp_path: Path):
+    for options in ({"file.format": "orc"}, {"file.format.per.level": "5:avro"}):
+        with pytest.raises(UnsupportedError, match=r"column 'c': VARIANT is stored in Parquet only"):
+            Catalog(str(tmp_path)).create_table("db.t", schema={"c": "ARRAY<VARIANT>"}, options=options)
+
+
+@pytest.mark.parametrize(("value", "metadata"), [(b"", b"\x01\x00\x00"), (b"\x0c", b""), (b"\x0c", b"\x02\x00\x00")])
+def test_binaries_that_are_no_variant_are_refused(tmp_path: Path, value: bytes, metadata: bytes):
+    table = Catalog(str(tmp_path)).create_table("db.t", schema={"c": "VARIANT"})
+    good = _variants(b"\x0c\x05", b"\x01\x00\x00")
+    table.write(good)
+
+    with pytest.raises(InvalidArgumentError, match=r"column 'c': a VARIANT is a struct of two binaries"):
+        table.write(_variants(value, metadata))
+    with pytest.raises(InvalidArgumentError, match=r"column 'c' .* nulls"):
+        table.write(pa.table({"c": pa.array([{"value": b"\x0c", "metadata": None}], VARIANT)}))
+    assert table.to_arrow().to_pylist() == good.to_pylist()
+
+
+def test_a_variant_has_no_columns_and_becomes_nothing_else(tmp_path: Path):
+    table = Catalog(str(tmp_path)).create_table("db.t", schema={"k": "INT", "c": "VARIANT"})
+
+    for change in (UpdateColumnType("c", "STRING"), AddColumn("c.x", "INT"), UpdateColumnType("c.value", "STRING")):
+        with pytest.raises(InvalidArgumentError):
+            table.alter([change])
+    with pytest.raises(InvalidArgumentError, match=r"no column 'c\.value'"):
+        table.to_arrow(columns=["c.value"])
+    with pytest.raises(InvalidArgumentError, match="maps and variants have none"):
+        Catalog(str(tmp_path)).create_table(
+            "db.u", schema={"k": "INT NOT NULL", "c": "VARIANT"}, primary_keys=["k"], options={"sequence.field": "c"}
+        )
+    table.alter([RenameColumn("c", "d")])
+    assert table.schema.row_type.names == ("k", "d")
+    assert table.schema.highest_field_id == 1
+
+
+@pytest.mark.parametrize("name", ["BLOB", "VECTOR", "GEOMETRY NOT NULL"])
 def test_types_of_later_releases_are_refused_by_name(name: str):
     with pytest.raises(UnsupportedError, match=name.split(maxsplit=1)[0]):
         parse_type(name)

@@ -13,6 +13,7 @@ from typing import Final
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.row_tracking import stored_columns, stores_row_ids
+from paimon_engine.meta.variants import holds_variant
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.state.handle import TableHandle
 
@@ -176,6 +177,12 @@ FACTS: Final[Mapping[str, Fact]] = {
         "remove the option if the rows have no deletes",
         _has_function_option,
         _fails("pypaimon-2.1"),
+    ),
+    "variants": Fact(
+        "columns of VARIANT",
+        "copy the rows to a table with JSON texts in place of them",
+        lambda used: any(holds_variant(field.type) for field in used.table.schema.row_type),
+        _fails("java-0.9"),
     ),
     "columns in several files": Fact(
         "columns of rows in several files (`data-evolution.enabled`)",

@@ -17,7 +17,15 @@ from paimon_engine.format.layout import cast, cast_rows
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, columns_of
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.types import DataField, DataType, RowType, missing_column, to_arrow_field, to_arrow_schema
+from paimon_engine.types import (
+    DataField,
+    DataType,
+    RowType,
+    VariantType,
+    missing_column,
+    to_arrow_field,
+    to_arrow_schema,
+)
 
 FieldPath = tuple[str, ...]
 """Names that lead from a column into ROW columns."""
@@ -38,8 +46,9 @@ def _path(row_type: RowType, name: str) -> FieldPath | None:
     if name in row_type.names:
         return (name,)
     for field in row_type:
-        if name.startswith(f"{field.name}.") and isinstance(field.type, RowType):
-            deeper = _path(field.type, name[len(field.name) + 1 :])
+        inner = field.type
+        if name.startswith(f"{field.name}.") and isinstance(inner, RowType) and not isinstance(inner, VariantType):
+            deeper = _path(inner, name[len(field.name) + 1 :])
             if deeper is not None:
                 return (field.name, *deeper)
     return None

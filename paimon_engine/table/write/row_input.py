@@ -16,6 +16,7 @@ from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.variants import has_bad_variant, holds_variant
 from paimon_engine.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, to_arrow
 
 KIND_TEXTS: Final = ("+I", "-U", "+U", "-D")
@@ -71,6 +72,7 @@ class RowInput:
     # ── values ──────────────────────────────────────────────────────────────────────────────────
 
     def _column(self, batch: pa.RecordBatch, field: DataField) -> pa.Array:
+        """The values of a column, in its type. Raises: InvalidArgumentError, UnsupportedError, naming the column."""
         if field.name in batch.schema.names:
             column = _cast(batch[field.name], field)
             given = "has a null"
@@ -83,6 +85,11 @@ class RowInput:
             raise InvalidArgumentError(f"column {field.name!r} is NOT NULL, but it {given} in the rows to be written")
         if _has_inner_null(column, field.type):
             raise InvalidArgumentError(f"a part of column {field.name!r} that is NOT NULL has a null")
+        if holds_variant(field.type) and has_bad_variant(column, field.type):
+            raise InvalidArgumentError(
+                f"column {field.name!r}: a VARIANT is a struct of two binaries in the form of Parquet: 'value', which "
+                "is never empty, and 'metadata', whose version is 1; this has others"
+            )
         return column
 
     # ── kinds ───────────────────────────────────────────────────────────────────────────────────
