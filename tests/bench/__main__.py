@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.bench import compaction, lineitems
+from tests.bench import compaction, lineitems, plots
 from tests.bench.contenders import A_ROW, STEPS
 from tests.bench.scale import __main__ as scaling
 from tests.support.pypaimon import HOME
@@ -52,12 +52,17 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Some work by one contender, and how often it was measured; `note` is for the last column."""
+    """Some work by one contender, and how often it was measured; `note` is for the last column.
+
+    Where it depends on the size of a table, `growing` names the work without its `size`.
+    """
 
     work: str
     who: str
     costs: Sequence[Cost]
     note: str = ""
+    growing: str = ""
+    size: int = 0
 
     @property
     def cpu_s(self) -> float:
@@ -201,7 +206,8 @@ def scales(setting: Setting) -> Iterator[Line]:
         for one in scaling.measured(name, (*group.sizes, *(group.large if setting.large else ()))):
             note = "" if one.exponent is None else f"exponent {one.exponent:.2f}"
             work = f"{one.step}, {one.size:,} {one.what}, {one.group}"
-            yield Line(work, OURS, [Cost(one.cpu_s, one.wall_s, one.peak_mb)], note)
+            growing = f"{one.step}, {one.group}"
+            yield Line(work, OURS, [Cost(one.cpu_s, one.wall_s, one.peak_mb)], note, growing, one.size)
     if setting.rust is not None:
         for name in {"append", "keyed", "partitions"} & {*setting.groups}:
             with tempfile.TemporaryDirectory() as warehouse:
@@ -222,7 +228,7 @@ PARTS: Final = {"start": starts, "read": reads, "write": writes, "compaction": c
 
 def _rust(given: str | None) -> str | None:
     """An interpreter with pypaimon-rust; None where there is none."""
-    for python in (given, str(HOME / "bin" / "python")):
+    for python in (given, str(HOME / "venv" / "bin" / "python")):
         if python is not None and Path(python).exists():
             done = subprocess.run([python, "-P", "-c", "import pypaimon_rust"], capture_output=True, check=False)
             if done.returncode == 0:
@@ -257,6 +263,25 @@ def _table(lines: Sequence[Line]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def _figures(lines: Sequence[Line], folder: Path, name: str) -> list[str]:
+    """Draws what a part has measured beside rivals, and by size, into the folder; the Markdown that shows it."""
+    compared: dict[str, dict[str, float]] = {}
+    growing: dict[str, list[tuple[int, float]]] = {}
+    for line in lines:
+        if line.growing:
+            growing.setdefault(line.growing, []).append((line.size, line.cpu_s))
+        else:
+            compared.setdefault(line.work, {})[line.who] = line.cpu_s
+    shown = []
+    if beside := {work: costs for work, costs in compared.items() if len(costs) > 1}:
+        plots.draw_comparison(beside, folder / f"{name}.svg")
+        shown.append(f"![CPU time of each contender](_static/{name}.svg)")
+    if growing:
+        plots.draw_growth(growing, folder / f"{name}-by-size.svg")
+        shown.append(f"![CPU time by the size of the table](_static/{name}-by-size.svg)")
+    return shown
+
+
 def main() -> None:
     """Prints a line for each measurement, and the report."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").splitlines()[0])
@@ -267,7 +292,7 @@ def main() -> None:
     parser.add_argument("--groups", nargs="+", choices=scaling.GROUPS, default=[*scaling.GROUPS], help="of `scale`")
     parser.add_argument("--rust", help="an interpreter that has pypaimon-rust")
     parser.add_argument(
-        "--write", type=Path, help=f"a page whose part between `{BEGIN}` and `{END}` becomes the report"
+        "--write", type=Path, help=f"a page whose part between `{BEGIN}` and `{END}` becomes the report, with figures"
     )
     given = parser.parse_args()
     setting = Setting(given.rows, given.rounds, given.large, _rust(given.rust), given.groups)
@@ -278,7 +303,10 @@ def main() -> None:
         for line in PARTS[name](setting):
             print(" | ".join(line.cells()), flush=True)
             lines.append(line)
-        report += [f"## {name.capitalize()}", (PARTS[name].__doc__ or "").strip(), _table(lines)]
+        report += [f"## {name.capitalize()}", (PARTS[name].__doc__ or "").strip()]
+        if given.write is not None:
+            report += _figures(lines, given.write.parent / "_static", f"benchmarks-{name}")
+        report.append(_table(lines))
     text = "\n\n".join(report)
     if given.write is not None:
         before, _, rest = given.write.read_text(encoding="utf-8").partition(BEGIN)

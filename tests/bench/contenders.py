@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -48,9 +47,10 @@ def _read(name: str, columns: list[str] | None = None, share: float | None = Non
 
 
 def _range(warehouse: str, share: float) -> tuple[int, int]:
-    """The first and last order of so large a share of all, in the middle of them."""
-    last = sum(pq.read_metadata(path).num_rows for path in _files(warehouse, "compacted")) // lineitems.LINES_PER_ORDER
-    return last // 2, last // 2 + int(last * share)
+    """The first and last order of so large a share of all, in the middle of them: numbers reach that of the rows."""
+    last = sum(pq.read_metadata(path).num_rows for path in _files(warehouse, "compacted"))
+    middle = last // 2 // lineitems.ORDERS_APART * lineitems.ORDERS_APART + 1
+    return middle, middle + int(last * share)
 
 
 def _write(data: str, *, keyed: bool) -> Prepare:
@@ -75,13 +75,10 @@ def _decode(name: str, columns: list[str] | None = None) -> Prepare:
     """All data files of the table as one table, without a merge."""
 
     def prepared(warehouse: str) -> Act:
-        files, names = _files(warehouse, name), columns or lineitems.rows(_ONE).schema.names
+        files, names = _files(warehouse, name), columns or lineitems.SCHEMA.names
         return lambda: pa.concat_tables([pq.read_table(file, columns=names, partitioning=None) for file in files])
 
     return prepared
-
-
-_ONE: Final = np.arange(1)
 
 
 def _encode(warehouse: str) -> Act:

@@ -1,71 +1,63 @@
-"""Rows as TPC-H's lineitem has them, 16 columns, and the tables that the benchmarks read."""
+"""TPC-H's lineitem, 16 columns, by tpchgen-cli, and the tables that the benchmarks read."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
 
 from paimon_engine import Catalog
 
 KEYS: Final = ["l_orderkey", "l_linenumber"]
 THREE_COLUMNS: Final = ["l_orderkey", "l_quantity", "l_shipdate"]
-LINES_PER_ORDER: Final = 4
+ORDERS_APART: Final = 32
+"""Of so many numbers of orders the first eight exist: 1 to 8, 33 to 40, and so on."""
 RUNS: Final = 8
 TINY_RUNS: Final = 30
-_WORDS: Final = ("furiously", "final", "deposits", "carefully", "pending", "requests", "sleep", "quickly", "ironic")
+_ROWS_PER_SCALE: Final = 6_000_000
+_ROWS_MIN: Final = 6_000
+"""Of fewer rows the generator makes few columns' whole range of values."""
+_TEXTS: Final = ("l_returnflag", "l_linestatus", "l_shipinstruct", "l_shipmode", "l_comment")
+_MONEY: Final = ("l_quantity", "l_extendedprice", "l_discount", "l_tax")
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("l_orderkey", pa.int64()),
+        pa.field("l_partkey", pa.int64()),
+        pa.field("l_suppkey", pa.int64()),
+        pa.field("l_linenumber", pa.int32()),
+        *(pa.field(name, pa.decimal128(15, 2)) for name in _MONEY),
+        *(pa.field(name, pa.string()) for name in _TEXTS[:2]),
+        *(pa.field(name, pa.date32()) for name in ("l_shipdate", "l_commitdate", "l_receiptdate")),
+        *(pa.field(name, pa.string()) for name in _TEXTS[2:]),
+    ]
+)
 
 
-def _money(cents: Any) -> pa.Array:
-    whole = np.stack([cents, cents >> 63], axis=1)
-    return pa.Array.from_buffers(pa.decimal128(15, 2), len(cents), [None, pa.py_buffer(whole)])
-
-
-def _chosen(random: np.random.Generator, values: list[str], count: int) -> pa.Array:
-    return pa.array(values).take(pa.array(random.integers(0, len(values), count)))
-
-
-def rows(numbers: Any, seed: int = 1) -> pa.Table:
-    """A row for each of the numbers, which choose its key."""
-    random, count = np.random.default_rng(seed), len(numbers)
-    shipped = random.integers(8_036, 10_562, count)
-    comments = np.array([f"{one} {other}" for one in _WORDS for other in _WORDS])
-    numbered = np.char.add(comments[random.integers(0, len(comments), count)], np.char.mod(" %d", numbers % 99_991))
-    return pa.table(
-        {
-            "l_orderkey": pa.array(numbers // LINES_PER_ORDER),
-            "l_partkey": pa.array(random.integers(1, 200_000, count)),
-            "l_suppkey": pa.array(random.integers(1, 10_000, count)),
-            "l_linenumber": pa.array((numbers % LINES_PER_ORDER).astype("i4")),
-            "l_quantity": _money(random.integers(1, 51, count) * 100),
-            "l_extendedprice": _money(random.integers(90_000, 10_500_000, count)),
-            "l_discount": _money(random.integers(0, 11, count)),
-            "l_tax": _money(random.integers(0, 9, count)),
-            "l_returnflag": _chosen(random, ["A", "N", "R"], count),
-            "l_linestatus": _chosen(random, ["F", "O"], count),
-            "l_shipdate": pa.array(shipped.astype("i4")).cast(pa.date32()),
-            "l_commitdate": pa.array((shipped + random.integers(-60, 60, count)).astype("i4")).cast(pa.date32()),
-            "l_receiptdate": pa.array((shipped + random.integers(1, 31, count)).astype("i4")).cast(pa.date32()),
-            "l_shipinstruct": _chosen(random, ["DELIVER TO BUYER", "COLLECT COD", "NONE", "RETURN TO SELLER"], count),
-            "l_shipmode": _chosen(random, ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"], count),
-            "l_comment": pa.array(numbered),
-        }
-    )
-
-
-def _schema(*, keyed: bool) -> pa.Schema:
-    fields = rows(np.arange(1)).schema
-    return pa.schema([field.with_nullable(not keyed or field.name not in KEYS) for field in fields])
+def generated(count: int) -> pa.Table:
+    """About `count` rows, in order of the key."""
+    scale = max(count, _ROWS_MIN) / _ROWS_PER_SCALE
+    generator = Path(sys.executable).with_name("tpchgen-cli")
+    if not generator.exists():
+        raise SystemExit("tpchgen-cli is missing: pip install -c .constraints.txt -e '.[bench]'")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [generator, "parquet", "-s", f"{scale:.8f}", "-T", "lineitem", "-o", folder]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        rows = pq.read_table(Path(folder) / "lineitem.parquet").cast(SCHEMA)
+    return rows.slice(0, count)
 
 
 def new_table(warehouse: str, name: str, *, keyed: bool) -> Any:
     """A table without rows: keyed in one bucket, or an append table without buckets."""
     return Catalog(warehouse).create_table(
         f"db.{name}",
-        schema=_schema(keyed=keyed),
+        schema=pa.schema([field.with_nullable(not keyed or field.name not in KEYS) for field in SCHEMA]),
         primary_keys=KEYS if keyed else (),
         options={"bucket": "1" if keyed else "-1", "write-only": "true", "write-buffer-size": "8 gb"},
     )
@@ -73,23 +65,23 @@ def new_table(warehouse: str, name: str, *, keyed: bool) -> Any:
 
 def make(warehouse: str, count: int) -> None:
     """The tables `compacted`, `runs`, `tiny` and `one`, and the rows of writes as Arrow files."""
-    random = np.random.default_rng(3)
+    random, data = np.random.default_rng(3), generated(count)
+    count = data.num_rows
     table = new_table(warehouse, "compacted", keyed=True)
-    table.write(rows(np.arange(count)))
+    table.write(data)
     table.compact(full=True)
     table = new_table(warehouse, "runs", keyed=True)
-    for number in range(RUNS):
-        table.write(rows(np.sort(random.choice(count, count // RUNS, replace=False)), number))
+    for _ in range(RUNS):
+        table.write(data.take(pa.array(np.sort(random.choice(count, count // RUNS, replace=False)))))
     table = new_table(warehouse, "tiny", keyed=True)
     for number in range(TINY_RUNS):
-        table.write(rows(np.arange(number, number + 10), number))
-    new_table(warehouse, "one", keyed=True).write(rows(np.arange(1)))
+        table.write(data.slice(number, 10))
+    new_table(warehouse, "one", keyed=True).write(data.slice(0, 1))
     for name in ("empty_append", "empty_keyed"):
         new_table(warehouse, name, keyed=name == "empty_keyed")
-    for name, numbers in (("ordered", np.arange(count)), ("shuffled", random.permutation(count))):
-        data = rows(numbers)
-        with ipc.new_file(str(Path(warehouse) / f"{name}.arrow"), data.schema) as sink:
-            sink.write_table(data, max_chunksize=1 << 16)
+    for name, rows in (("ordered", data), ("shuffled", data.take(pa.array(random.permutation(count))))):
+        with ipc.new_file(str(Path(warehouse) / f"{name}.arrow"), SCHEMA) as sink:
+            sink.write_table(rows, max_chunksize=1 << 16)
 
 
 def stored(warehouse: str, name: str) -> pa.Table:

@@ -28,8 +28,9 @@ def _read(name, columns=None, share=None):
         if columns:
             builder = builder.with_projection(columns)
         if share is not None:
-            last = table.latest_snapshot().total_record_count() // 4
-            limits = [last // 2, last // 2 + int(last * share)]
+            last = table.latest_snapshot().total_record_count()
+            middle = last // 2 // 32 * 32 + 1
+            limits = [middle, middle + int(last * share)]
             builder = builder.with_filter({"method": "between", "field": "l_orderkey", "literals": limits})
         return lambda: pa.Table.from_batches(builder.new_read().read(builder.new_scan().plan().splits()))
 
