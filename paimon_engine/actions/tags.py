@@ -43,6 +43,7 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import missing_metadata
 from paimon_engine.table.state.moments import first_at_time, first_at_watermark, newest_at_time
 from paimon_engine.table.state.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag, same_commit
+from paimon_engine.units import instant_text
 
 IfTagExists = Literal["verify", IfExists, "replace"]
 _IF_EXISTS = ("verify", "ignore", "replace", "error")
@@ -137,7 +138,7 @@ def create_tag(context: Context, spec: CreateTag) -> TagResult:
     CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    _check(spec)
+    _check(table, spec)
     with notifying(table, dry_run=spec.dry_run) as notifier:
         result = _answer(table, spec, executor, notifier)
         if result.status == "already_done" and not spec.dry_run:
@@ -146,12 +147,19 @@ def create_tag(context: Context, spec: CreateTag) -> TagResult:
     return result
 
 
-def _check(spec: CreateTag) -> None:
+def _check(table: TableHandle, spec: CreateTag) -> None:
     check_tag_name(spec.tag)
     if spec.if_exists not in _IF_EXISTS:
         raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of {', '.join(_IF_EXISTS)}")
     if sum(way is not None for way in (spec.snapshot, spec.timestamp, spec.watermark, spec.as_of)) > 1:
         raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp, watermark or as_of")
+    now_ms = table.env.clock()
+    if spec.as_of is not None and spec.as_of > now_ms:
+        # Snapshots that are committed until then would be missing, and the tag would stay as it is.
+        raise InvalidArgumentError(
+            f"as_of={instant_text(spec.as_of)} is in the future, now is {instant_text(now_ms)}: what the table "
+            "will hold then is not known yet; create the tag after that time, or leave as_of out to tag the latest one"
+        )
 
 
 def _answer(table: TableHandle, spec: CreateTag, executor: Executor, notifier: TagNotifier) -> TagResult:
