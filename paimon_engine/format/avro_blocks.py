@@ -73,13 +73,20 @@ def container(data: bytes) -> Container:
     blocks: list[tuple[int, bytes]] = []
     all_packed: list[bytes] = []
     size_bytes = 0
-    while source.tell() < len(data):
-        count, packed = _long(source), _take(source, _long(source))
+    at = source.tell()
+    while at < len(data):
+        count, at = _number(data, at)
+        packed_bytes, at = _number(data, at)
+        end = at + packed_bytes
+        if not at <= end <= len(data) - _SYNC_BYTES:
+            raise ValueError(f"it ends {len(data) - at} bytes on, where {packed_bytes} and a marker should follow")
+        packed = data[at:end]
         block = unpack(packed)
         size_bytes += len(block)
         if size_bytes > FILE_BYTES_MAX:
             raise ValueError(f"it unpacks to more than {FILE_BYTES_MAX} bytes")
-        if _take(source, _SYNC_BYTES) != sync:
+        at = end + _SYNC_BYTES
+        if data[end:at] != sync:
             raise ValueError("a block does not end where it should")
         blocks.append((count, block))
         all_packed.append(packed)
@@ -189,13 +196,20 @@ def _take(source: io.BytesIO, size_bytes: int) -> bytes:
 
 
 def _long(source: io.BytesIO) -> int:
+    value, end = _number(source.getbuffer(), source.tell())
+    source.seek(end)
+    return value
+
+
+def _number(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """The number at this position, and the position behind it."""
     value = 0
-    for index in range(_VARINT_BYTES_MAX):
-        byte = _take(source, 1)[0]
+    for index, byte in enumerate(data[at : at + _VARINT_BYTES_MAX]):
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1)
-    raise ValueError("a number has too many bytes")
+            return (value >> 1) ^ -(value & 1), at + index + 1
+    left = len(data) - at
+    raise ValueError("a number has too many bytes" if left >= _VARINT_BYTES_MAX else "it ends within a number")
 
 
 # ── codecs ──────────────────────────────────────────────────────────────────────────────────────

@@ -19,6 +19,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from paimon_engine.format.byte_spans import bytes_at
+
 Ints = NDArray[np.int64]
 Arrays = list[NDArray[Any]]
 
@@ -201,9 +203,12 @@ class _List:
 def _behind_small_counts(data: _Data, begin: Ints, count: int) -> Ints:
     """The positions behind so many optional numbers that are all there and take a byte each; −1 where they do not."""
     width = 2 * count + 1
-    seen = data.array.take(begin[:, None] + np.arange(width), mode="clip")
+    last = len(data.bytes) - width
+    if last < 0:
+        return np.full(len(begin), -1)
+    seen = bytes_at(data.bytes, np.minimum(begin, last), width)
     fits = (seen[:, 0:-1:2] == 2).all(axis=1) & (seen[:, 1:-1:2] < 0x80).all(axis=1) & (seen[:, -1] == 0)
-    return np.where(fits, begin + width, -1)
+    return np.where(fits & (begin <= last), begin + width, -1)
 
 
 _INTEGERS: Final = ("int", "long")

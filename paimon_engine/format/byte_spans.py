@@ -39,13 +39,18 @@ def cut(data: bytes, begins: Ints, ends: Ints) -> list[bytes]:
 def _cut_alike(data: bytes, begins: Ints, length: int) -> list[bytes]:
     if length == 0:
         return [b""] * len(begins)
-    found: list[bytes] = _windows(data, length)[begins].tolist()
+    found: list[bytes] = windows(data, length)[begins].tolist()
     return found
 
 
-def _windows(data: bytes, length: int) -> NDArray[Any]:
-    """So many bytes at each position of the data, without a copy."""
+def windows(data: bytes, length: int) -> NDArray[Any]:
+    """So many bytes, at least one, at each position of the data that has them, without a copy."""
     return np.ndarray((len(data) - length + 1,), f"V{length}", data, strides=(1,))
+
+
+def bytes_at(data: bytes, begins: Ints, length: int) -> NDArray[np.uint8]:
+    """So many bytes, at least one, from each of these positions on, as a row for each; all of them must be there."""
+    return windows(data, length)[begins].view(np.uint8).reshape(len(begins), length)
 
 
 def all_alike(data: bytes, begins: Ints, ends: Ints) -> bool:
@@ -59,7 +64,7 @@ def all_alike(data: bytes, begins: Ints, ends: Ints) -> bool:
         return False
     # A few of them first, since most columns are not alike.
     for some in (begins[:: len(begins) // 8 + 1], begins):
-        found = _windows(data, length)[some].view(np.uint8).reshape(len(some), length)
+        found = bytes_at(data, some, length)
         if (found != found[0]).any():
             return False
     return True

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paimon_engine.format.avro_columns import Columns, NotPlain, columns_of
-from paimon_engine.format.byte_spans import all_alike, cut, made_once
+from paimon_engine.format.byte_spans import all_alike, bytes_at, cut, made_once
 from paimon_engine.format.stored import INT_MAX, LONG_MAX, checked_name
 from paimon_engine.frozen import FieldValues, Same, instances
 from paimon_engine.meta.manifest import (
@@ -349,7 +349,6 @@ _SMALL: Final = [(value >> 1) ^ -(value & 1) for value in range(128)]
 
 def _checked_names(columns: Columns) -> NDArray[np.uint64]:
     """Hashes of the names of files. Raises: NotPlain for names that are not usual."""
-    data = np.frombuffer(columns.data, np.uint8)
     begins, ends = columns.arrays["_FILE._FILE_NAME.begin"], columns.arrays["_FILE._FILE_NAME.end"]
     hashes = np.zeros(columns.count, np.uint64)
     lengths = ends - begins
@@ -358,7 +357,7 @@ def _checked_names(columns: Columns) -> NDArray[np.uint64]:
         raise NotPlain("unusual names")
     for length in found:
         [who] = (lengths == length).nonzero()
-        names = data[begins[who][:, None] + np.arange(length)]
+        names = bytes_at(columns.data, begins[who], length)
         if not _NAME_BYTES[names].all():
             raise NotPlain("unusual names")
         hashes[who] = _hashes(names)
@@ -371,11 +370,11 @@ _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 def hashes_of_names(names: Sequence[bytes]) -> NDArray[np.uint64]:
     """The hashes of names, as `ManifestColumns` has them."""
     lengths = np.fromiter(map(len, names), np.int64, len(names))
-    data, begins = np.frombuffer(b"".join(names), np.uint8), np.cumsum(lengths) - lengths
+    data, begins = b"".join(names), np.cumsum(lengths) - lengths
     hashes = np.zeros(len(names), np.uint64)
     for length in np.unique(lengths).tolist():
         [who] = (lengths == length).nonzero()
-        hashes[who] = _hashes(data[begins[who][:, None] + np.arange(length)])
+        hashes[who] = _hashes(bytes_at(data, begins[who], length))
     return hashes
 
 

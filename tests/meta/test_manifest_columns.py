@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,11 @@ def test_damaged_manifests_are_never_taken_for_others(seed: int) -> None:
 # ── live files ──────────────────────────────────────────────────────────────────────────────────
 
 
+def reading(data: Sequence[bytes]) -> Callable[[Sequence[ManifestFile]], list[bytes]]:
+    """Reads manifests whose names are their places among these."""
+    return lambda some: [data[int(item.name)] for item in some]
+
+
 def _history(rng: random.Random, *, is_sound: bool) -> list[list[ManifestEntry]]:
     """Manifests of commits that add and remove files."""
     live: list[ManifestEntry] = []
@@ -209,10 +214,14 @@ def _history(rng: random.Random, *, is_sound: bool) -> list[list[ManifestEntry]]
     return manifests
 
 
+@pytest.mark.parametrize("share", [0, 1 << 30], ids=["group by group", "all columns at once"])
 @pytest.mark.parametrize("group_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("seed", range(45))
-def test_live_files_are_those_of_all_entries(monkeypatch: pytest.MonkeyPatch, seed: int, group_bytes: int) -> None:
+def test_live_files_are_those_of_all_entries(
+    monkeypatch: pytest.MonkeyPatch, seed: int, group_bytes: int, share: int
+) -> None:
     monkeypatch.setattr(live_columns, "GROUP_BYTES", group_bytes)
+    monkeypatch.setattr(live_columns, "REMOVING_SHARE", share)
     rng = random.Random(seed)
     manifests = _history(rng, is_sound=seed % 3 > 0)
     schemas = [MANIFEST_SCHEMA, without_fields("_WRITE_COLS"), with_field("_NEW", ["null", "long"])]
@@ -226,7 +235,7 @@ def test_live_files_are_those_of_all_entries(monkeypatch: pytest.MonkeyPatch, se
         ]
     )
 
-    found = live_in_columns(listed, data, lambda item: one_by_one(data[int(item.name)]), choice)
+    found = live_in_columns(listed, reading(data), lambda item: one_by_one(data[int(item.name)]), choice)
 
     try:
         live = live_files(of_partitions([entry for one in data for entry in one_by_one(one)], choice))
@@ -245,5 +254,5 @@ def test_numbers_of_entries_that_are_not_those_of_the_list_are_left_to_the_other
         raise CorruptTableError("said")
 
     with pytest.raises(CorruptTableError, match="said"):
-        live_in_columns([listed], [stored(entries)], read, Choice())
+        live_in_columns([listed], reading([stored(entries)]), read, Choice())
     assert asked == [listed]

@@ -31,6 +31,8 @@ WIDTH_MIN: Final = 32
 """Blocks that have a record each, on average of all steps, below which decoding one by one is as fast."""
 GROUP_BYTES: Final = 32 << 20
 """Unpacked bytes that are decoded side by side: enough for wide steps, and a bound for the memory that these take."""
+REMOVING_SHARE: Final = 4
+"""Of the entries, one of so many may be in manifests that remove files, which are decoded twice then."""
 _ALONE_MAX: Final = 4
 """Manifests among which one that is not plain is not searched for."""
 
@@ -91,21 +93,26 @@ def worth_columns(table: TableHandle, manifests: Sequence[ManifestFile]) -> bool
     return count >= ENTRIES_MIN and not keeps
 
 
+ReadBytes = Callable[[Sequence[ManifestFile]], Iterable[bytes]]
+"""Gives the bytes of manifests, in order."""
+
+
 def live_in_columns(
     manifests: Sequence[ManifestFile],
-    data: Iterable[bytes],
+    read: ReadBytes,
     entries_of: Callable[[ManifestFile], list[ManifestEntry]],
     choice: Choice,
 ) -> FoundFiles | None:
     """Entries of the chosen live files, in the order of their addition; None where entries do not add up.
 
-    `data` are the bytes of the manifests; `entries_of` gives the entries of one, or says what is wrong with it.
+    `entries_of` gives the entries of a manifest, or says what is wrong with it.
 
     Raises: what these two raise.
     """
     with without_collection():
-        parts = _parts(manifests, data, entries_of)
-        return _live(parts, choice)
+        return _group_by_group(manifests, read, entries_of, choice) or _live(
+            list(_parts(manifests, read(manifests), entries_of)), choice
+        )
 
 
 def of_partitions(entries: Sequence[ManifestEntry], choice: Choice) -> list[ManifestEntry]:
@@ -137,9 +144,9 @@ def _parts(
     manifests: Sequence[ManifestFile],
     data: Iterable[bytes],
     entries_of: Callable[[ManifestFile], list[ManifestEntry]],
-) -> list[_EntryColumns]:
+) -> Iterator[_EntryColumns]:
     """The entries of all manifests, in order."""
-    return list(decoded(manifests, data, entries_of, _of_columns, _of_entries))
+    return decoded(manifests, data, entries_of, _of_columns, _of_entries)
 
 
 SideBySide = Sequence[tuple[ManifestFile, Container]]
@@ -261,6 +268,87 @@ def _of_entries(_: ManifestFile, entries: Sequence[ManifestEntry]) -> _EntryColu
 # ── folding ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def _group_by_group(
+    manifests: Sequence[ManifestFile],
+    read: ReadBytes,
+    entries_of: Callable[[ManifestFile], list[ManifestEntry]],
+    choice: Choice,
+) -> FoundFiles | None:
+    """The live files where few manifests remove some: columns of a group are dropped when its entries are made.
+
+    These manifests are decoded first, since their names tell which entries have to be looked at. None where other names
+    occur twice, or many manifests remove files, so that all columns have to be kept.
+    """
+    removing = [item for item in manifests if item.deleted_count]
+    if sum(map(_count, removing)) * REMOVING_SHARE > sum(map(_count, manifests)):
+        return None
+    known = dict(zip((item.name for item in removing), read(removing), strict=True))
+    first = _parts(removing, known.values(), entries_of)
+    removed = [part.names[part.kinds != FileKind.ADD] for part in first]
+    found = _Gathered(choice, np.concatenate(removed) if removed else np.zeros(0, np.uint64))
+    others = iter(read([item for item in manifests if item.name not in known]))
+    data = (known[item.name] if item.name in known else next(others) for item in manifests)
+    for part in _parts(manifests, data, entries_of):
+        found.add(part)
+    return found.live()
+
+
+def _count(manifest: ManifestFile) -> int:
+    return manifest.added_count + manifest.deleted_count
+
+
+class _Gathered:
+    """Live files of the groups so far: those that nothing removes, and entries that must be applied in order."""
+
+    def __init__(self, choice: Choice, removed: NDArray[np.uint64]) -> None:
+        self._choice, self._removed = choice, removed
+        self._begin = self._row_count = 0
+        self._names: list[NDArray[np.uint64]] = []
+        self._entries: list[ManifestEntry] = []
+        self._places: list[Ints] = []
+        self._later: list[ManifestEntry] = []
+        self._later_places: list[int] = []
+
+    def add(self, part: _EntryColumns) -> None:
+        """The next group."""
+        chosen = _places_in_partitions([part], self._choice)
+        if len(self._removed):
+            named = np.isin(part.names[chosen], self._removed)
+            later, chosen = chosen[named], chosen[~named]
+            self._later += part.entries(later)
+            self._later_places += (later + self._begin).tolist()
+        self._names.append(part.names[chosen])
+        self._row_count += int(part.row_counts[chosen].sum())
+        kept = chosen[_in_buckets([part], chosen, self._choice)]
+        self._entries += part.entries(kept)
+        self._places.append(kept + self._begin)
+        self._begin += len(part.kinds)
+
+    def live(self) -> FoundFiles | None:
+        """All of them; None where a name occurs twice, or entries do not add up."""
+        names = np.concatenate(self._names) if self._names else np.zeros(0, np.uint64)
+        merged = _applied(self._later)
+        if len(np.unique(names)) != len(names) or merged is None:
+            return None
+        row_count = self._row_count + sum(entry.file.row_count for entry in merged)
+        if not merged:
+            return FoundFiles(self._entries, row_count)
+        place_of = {id(entry): place for entry, place in zip(self._later, self._later_places, strict=True)}
+        kept = of_buckets(merged, self._choice)
+        places = np.concatenate([*self._places, np.array([place_of[id(entry)] for entry in kept], np.int64)])
+        found = [*self._entries, *kept]
+        return FoundFiles([found[index] for index in np.argsort(places, kind="stable").tolist()], row_count)
+
+
+def _applied(entries: Sequence[ManifestEntry]) -> list[ManifestEntry] | None:
+    """What remains of entries applied in order; None if they do not add up."""
+    try:
+        left = list(merge_entries(entries).values())
+    except FoldError:
+        return None
+    return None if any(entry.kind is not FileKind.ADD for entry in left) else left
+
+
 def _live(parts: Sequence[_EntryColumns], choice: Choice) -> FoundFiles | None:
     """The live files: names that occur once are added there, the others are looked at in order, entry by entry."""
     if not parts:
@@ -322,11 +410,8 @@ def _in_buckets(parts: Sequence[_EntryColumns], places: Ints, choice: Choice) ->
 def _merged(parts: Sequence[_EntryColumns], ends: Ints, places: Ints) -> tuple[Ints, list[ManifestEntry]] | None:
     """What remains of entries that share names, with the places of those that remain; None if they do not add up."""
     entries = _entries(parts, ends, places)
-    try:
-        left = list(merge_entries(entries).values())
-    except FoldError:
-        return None
-    if any(entry.kind is not FileKind.ADD for entry in left):
+    left = _applied(entries)
+    if left is None:
         return None
     place_of = {id(entry): place for entry, place in zip(entries, places.tolist(), strict=True)}
     return np.array([place_of[id(entry)] for entry in left], np.int64), left

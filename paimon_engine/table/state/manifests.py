@@ -209,7 +209,7 @@ def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choi
     """The live files, in columns where that is faster. Raises: CorruptTableError naming manifests that do not agree."""
     read = partial(_entries_of, table)
     if worth_columns(table, manifests):
-        found = live_in_columns(manifests, _all_bytes(table, manifests), read, choice)
+        found = live_in_columns(manifests, partial(_all_bytes, table), read, choice)
         if found is not None:
             return found
     try:
