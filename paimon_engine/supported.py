@@ -44,6 +44,9 @@ _TYPES: Final = ("table", "materialized-table")
 _MAP_LAYOUT: Final = ".map.storage-layout"
 
 
+_DATA_EVOLUTION: Final = "data-evolution.enabled"
+
+
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if an option that the engine lacks changes how rows are read."""
     raw = options.raw
@@ -62,14 +65,19 @@ def check_readable(options: TableOptions) -> None:
 
 def check_changes_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot read what changed in the table, but only a state of it."""
-    keys = ("data-evolution.enabled", "deletion-vectors.merge-on-read")
+    keys = (_DATA_EVOLUTION, "deletion-vectors.merge-on-read")
     _refuse("reading the changes of", [f"'{key}'" for key in keys if _is_on(options, key)])
 
 
 def check_complete_files(options: TableOptions) -> None:
     """Raises UnsupportedError if a row may need several files, so that taking one away would bring old values back."""
-    key = "data-evolution.enabled"
-    _refuse("removing single files of", [f"'{key}'"] if _is_on(options, key) else [])
+    _refuse("removing single files of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
+
+
+def check_rows_rewritable(options: TableOptions) -> None:
+    """Raises UnsupportedError if the engine cannot change files of the table one by one, or not write it at all."""
+    check_writable(options)
+    _refuse("changing single files of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
 
 
 def check_row_views_readable(options: TableOptions) -> None:
@@ -96,10 +104,11 @@ _WRITE_BLOCKERS: Final = (
     *(f"pk-{kind}.index.columns" for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")),
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
-    "data-evolution.enabled",
     "primary-key.nullable",
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
+    "data-evolution.row-sidecar.enabled",
+    "data-evolution.compaction.rewrite-row-ids",
 )
 _WRITE_OFF: Final[Mapping[str, str]] = {"metadata.iceberg.storage": "disabled", "log.system": "none"}
 """Systems outside the table that a write would not update; they are off while the option has that value."""

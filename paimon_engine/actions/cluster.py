@@ -34,7 +34,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import in_round
 from paimon_engine.specs import DryRun, Duration, Name, Size, Spec, Where
-from paimon_engine.supported import check_writable
+from paimon_engine.supported import check_rows_rewritable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible
 from paimon_engine.table.commit.commit import CommitRequest
 from paimon_engine.table.commit.commit_parts import commit_parts
@@ -254,7 +254,7 @@ def planned_bytes(table: TableHandle, spec: Cluster) -> int:
 
 def _begin(table: TableHandle, spec: Cluster) -> _ClusteringState:
     """The run, with a table that writes files of the requested size."""
-    check_writable(table.options)
+    check_rows_rewritable(table.options)
     _check_unordered(table)
     columns = tuple(spec.columns) or table.options.clustering_columns
     curve = _curve(table, spec, columns)

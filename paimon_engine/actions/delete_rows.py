@@ -29,7 +29,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.specs import ConditionText, Spec
-from paimon_engine.supported import check_writable
+from paimon_engine.supported import check_rows_rewritable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import Committed, commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
@@ -139,7 +139,7 @@ def planned_bytes(table: TableHandle, spec: DeleteRows) -> int:
 
 
 def _check(table: TableHandle) -> None:
-    check_writable(table.options)
+    check_rows_rewritable(table.options)
     if table.schema.primary_keys:
         raise UnsupportedError(
             f"{table.paths.root} has a primary key: write the rows with the kind -D to delete them, as in "

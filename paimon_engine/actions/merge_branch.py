@@ -43,7 +43,7 @@ from paimon_engine.meta.row_tracking import without_first_row_id
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Name, Spec
-from paimon_engine.supported import check_writable
+from paimon_engine.supported import check_rows_rewritable
 from paimon_engine.table.branches_tags.branching import existing_branch, refuse_server
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, IndexRead, commit
 from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
@@ -132,7 +132,7 @@ def _round(
     difference = _difference(source, base, theirs)
     _check_schemas(table, source, difference)
     if table.options.row_tracking_enabled:
-        check_writable(table.options)
+        check_rows_rewritable(table.options)
         difference = replace(difference, added=_with_other_ids(difference))
     result = MergeBranchResult(
         "noop" if difference.is_empty else "dry_run",

@@ -19,7 +19,7 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import in_round
 from paimon_engine.specs import DryRun, Spec, Where
-from paimon_engine.supported import check_writable
+from paimon_engine.supported import check_rows_rewritable
 from paimon_engine.table.commit.commit_parts import Parts, commit_parts
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.compaction.reindex import Reindexed, ReindexTask, is_current, reindex
@@ -93,7 +93,7 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
     cannot write the table; ConflictError if every bucket kept conflicting; the error of the first file if all failed.
     """
     table, job = context.table, context.job
-    check_writable(table.options)
+    check_rows_rewritable(table.options)
     wanted_indexes(table.schema)
     run = _IndexRewriteState()
     only: frozenset[Bucket] | None = None

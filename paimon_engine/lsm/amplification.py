@@ -9,6 +9,7 @@ from dataclasses import replace
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import sections
+from paimon_engine.meta.column_files import joined_groups
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 
@@ -38,6 +39,8 @@ def expected_files(task: CompactTask, files: Sequence[DataFile], schema: TableSc
     gone = {file.name for file in task.input_files}
     kept = [file for file in files if file.name not in gone]
     moved = [file.upgraded(task.output_level) for file in task.upgrades]
+    if schema.table_options.data_evolution_enabled:
+        return [*kept, *map(joined_groups, task.rewrites)]
     if not schema.primary_keys:
         return [*kept, *(made for group in task.rewrites for made in _concatenated(group[0][0], schema))]
     order = key_order(schema.key_type)

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
 from paimon_engine.lsm.append import pack_small_files, small_file_bytes
+from paimon_engine.lsm.column_packs import pack_column_groups
 from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
@@ -188,6 +189,8 @@ def plan_bucket(
     options = schema.table_options
     stale = _stale_files(files, deleted_counts, 0.0 if full else options.compaction_delete_ratio_threshold)
     if not schema.primary_keys:
+        if options.data_evolution_enabled:
+            return _plan_columns(partition, bucket, total_buckets, files, options=options, full=full)
         return _plan_append(partition, bucket, total_buckets, files, options=options, stale=stale, full=full)
     order = key_order(schema.key_type)
     runs = sorted_runs(files, order)
@@ -337,6 +340,27 @@ def _plan_append(
         rewrites=tuple(((pack,),) for pack in [*packs, *alone]),
         upgrades=(),
         reason="small files" if packs else "deleted rows",
+        run_count=len(files),
+        is_append=True,
+    )
+
+
+def _plan_columns(
+    partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile], *, options: TableOptions, full: bool
+) -> CompactTask | NothingToDo:
+    """Packs of files with columns of the same rows, and of their neighbours; each becomes one file."""
+    found = pack_column_groups(files, options, full=full)
+    if isinstance(found, NothingToDo):
+        return found
+    return CompactTask(
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        output_level=0,
+        drop_deletes=False,
+        rewrites=tuple(found),
+        upgrades=(),
+        reason="files of the same rows, and small files",
         run_count=len(files),
         is_append=True,
     )

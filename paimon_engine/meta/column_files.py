@@ -10,10 +10,11 @@ Source: `DataEvolutionSplitRead`, `DataEvolutionUtils` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from paimon_engine.errors import CorruptTableError, UnsupportedError
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.row_tracking import TRACKING_COLUMNS, first_row_id, stored_columns
+from paimon_engine.meta.row_tracking import TRACKING_COLUMNS, first_row_id, row_ids_from, stored_columns
 from paimon_engine.meta.schema import TableSchema
 
 Group = tuple[DataFile, ...]
@@ -54,6 +55,28 @@ def _age(file: DataFile) -> tuple[int, str]:
 def anchor(group: Group) -> DataFile:
     """The file for which deleted rows of the group are marked."""
     return min(group, key=_age)
+
+
+def joined_groups(groups: Sequence[Sequence[Sequence[DataFile]]], made: DataFile | None = None) -> DataFile:
+    """The file `made` of all rows of groups whose ids follow each other, each a list of runs of files, with their ids.
+
+    Sequence numbers are those of the oldest and of the newest file, as in Java. Without `made`: about that file.
+
+    Raises: CorruptTableError if it does not have as many rows.
+    """
+    files = [file for group in groups for run in group for file in run]
+    row_count = sum(group[0][0].row_count for group in groups)
+    made = made or replace(files[0], size_bytes=sum(file.size_bytes for file in files), row_count=row_count)
+    if made.row_count != row_count:
+        raise CorruptTableError(
+            f"{files[0].name} and others have {row_count} rows by their manifests, not {made.row_count}"
+        )
+    return replace(
+        made,
+        min_sequence_number=min(file.min_sequence_number for file in files),
+        max_sequence_number=max(file.max_sequence_number for file in files),
+        extras={**made.extras, **row_ids_from(first_row_id(groups[0][0][0]))},
+    )
 
 
 def column_shares(

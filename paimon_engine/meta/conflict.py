@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.binary_row import decode_row, row_order
+from paimon_engine.meta.column_files import column_groups
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.types import RowType
@@ -30,18 +31,24 @@ class BucketConflict:
 
 
 def find_conflicts(
-    live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], *, key_type: RowType | None, overwrite: bool
+    live: Sequence[ManifestEntry],
+    changes: Sequence[ManifestEntry],
+    *,
+    key_type: RowType | None,
+    overwrite: bool,
+    by_columns: bool = False,
 ) -> list[BucketConflict]:
     """Buckets of `changes` that do not apply to `live`; empty when all apply.
 
-    `key_type` is the trimmed primary key, None for append tables.
+    `key_type` is the trimmed primary key, None for append tables. `by_columns`: files may have some of the columns, and
+    others may have added columns to rows that the changes bring into another file with other neighbours.
     """
     live_by_bucket = by_bucket(live)
     found = []
     for (partition, bucket), entries in by_bucket(changes).items():
         before = live_by_bucket.get((partition, bucket), [])
         reason = _total_buckets_changed(before, entries, overwrite=overwrite) or _does_not_apply(
-            before, entries, key_type
+            before, entries, key_type, by_columns=by_columns
         )
         if reason is not None:
             found.append(BucketConflict(partition, bucket, reason))
@@ -108,10 +115,13 @@ def _total_buckets_changed(
 
 
 def _does_not_apply(
-    live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], key_type: RowType | None
+    live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], key_type: RowType | None, *, by_columns: bool
 ) -> str | None:
+    """Why the changes cannot be made on the live files of a bucket; None if they can."""
     try:
         merged = merge_entries([*live, *changes])
+        if by_columns:
+            column_groups(entry.file for entry in merged.values() if entry.kind is FileKind.ADD)
     except CorruptTableError as error:
         return str(error)
     gone = sorted(entry.file.name for entry in merged.values() if entry.kind is FileKind.DELETE)

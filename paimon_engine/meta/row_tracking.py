@@ -52,6 +52,11 @@ def first_row_id(file: DataFile) -> int | None:
     return found
 
 
+def row_ids_from(first: int | None) -> dict[str, int | None]:
+    """What a manifest entry says of a file whose rows have the ids from `first` on."""
+    return {_FIRST_ROW_ID: first}
+
+
 def stores_row_ids(file: DataFile) -> bool:
     """Whether the file has the columns of tracking."""
     return ROW_ID in (file.extras.get(_WRITE_COLUMNS) or ())

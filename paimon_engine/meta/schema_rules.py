@@ -95,9 +95,16 @@ def _names(schema: TableSchema) -> str:
 
 
 def _check_row_tracking(schema: TableSchema) -> None:
+    """Raises InvalidArgumentError if rows of the table cannot have ids, or not columns in several files."""
     options = schema.table_options
     if not options.row_tracking_enabled:
+        if options.data_evolution_enabled:
+            raise InvalidArgumentError("'data-evolution.enabled' = 'true' needs 'row-tracking.enabled' = 'true'")
         return
+    if options.data_evolution_enabled and options.raw.get("clustering.incremental", "false").strip().lower() == "true":
+        raise InvalidArgumentError(
+            "'data-evolution.enabled' and 'clustering.incremental' exclude each other; leave one of them out"
+        )
     if schema.primary_keys:
         raise InvalidArgumentError("'row-tracking.enabled' = 'true' is for tables without primary key; remove one")
     if options.bucket != -1:

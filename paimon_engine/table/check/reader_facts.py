@@ -186,7 +186,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     ),
     "columns in several files": Fact(
         "columns of rows in several files (`data-evolution.enabled`)",
-        "copy the rows to a table without the option",
+        "compact fully, so that each file has all columns, or copy the rows to a table without the option",
         _has_column_files,
         _fails("java-0.9"),
     ),

@@ -308,6 +308,9 @@ class NextSnapshot:
         # Overwrites are always checked in full: files that others have added are a conflict for them, too.
         plain = not request.replaces_all and request.overwrite is None
         new_entries = files.new_entries
+        plain = (
+            plain and not self._table.options.data_evolution_enabled
+        )  # others may add columns to rows of the changes
         if plain and new_entries is not None and self._checked is changes and not_concerning(new_entries, changes):
             return ()
         found = self._check_in_full(files.live, changes)
@@ -336,6 +339,7 @@ class NextSnapshot:
             changes,
             key_type=schema.key_type if schema.primary_keys else None,
             overwrite=self._request.kind is CommitKind.OVERWRITE,
+            by_columns=self._table.options.data_evolution_enabled,
         )
 
     def _buckets_may_differ(self, latest: Snapshot) -> bool:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_engine.env import Env
 from paimon_engine.executor import ahead
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.functions import check_storable
+from paimon_engine.meta.column_files import anchor, joined_groups
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.supported import check_writable
@@ -31,9 +35,11 @@ from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.files.row_ids import for_rewriting
-from paimon_engine.table.read.reader import merge_section
+from paimon_engine.table.read.reader import column_group_rows, merge_section
 from paimon_engine.table.state.handle import PlainTable, TableHandle, index_file_path
 from paimon_engine.types import STRING_ROOTS, AtomicType
+
+_ANY_SIZE_BYTES: Final = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +65,16 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
 
     Raises: NotFoundError if an input file is missing: another process has compacted it; UnsupportedError.
     """
-    table = for_rewriting(work.table.load(env))
+    table = work.table.load(env)
     check_writable(table.options)
-    return _Rewrite(table, work).run()
+    if table.options.data_evolution_enabled:
+        return _ColumnsRewrite(_with_large_files(table), work).run()
+    return _Rewrite(for_rewriting(table), work).run()
+
+
+def _with_large_files(table: TableHandle) -> TableHandle:
+    """The table with one file for all rows that are written together, whose ids follow from the first one's."""
+    return replace(table, schema=table.schema.with_options({"target-file-size": f"{_ANY_SIZE_BYTES} b"}))
 
 
 def join_parts(
@@ -171,8 +184,11 @@ class _Rewrite:
             with closing(ahead(merged, _size_bytes) if self._reads_ahead else merged) as coming:
                 for rows in coming:
                     self._write(writer, rows)
-        self._after += writer.finish()
+        self._after += self._written(group, writer)
         self._changelog += changelog.finish()
+
+    def _written(self, _group: tuple[Section, ...], writer: RollingWriter) -> Sequence[DataFile]:
+        return writer.finish()
 
     def _write(self, writer: RollingWriter, rows: pa.RecordBatch | CopiedRowGroup) -> None:
         if isinstance(rows, CopiedRowGroup):
@@ -250,6 +266,32 @@ class _Rewrite:
                 continue
             check_storable(table.schema, rows)
             yield drop_retracts(rows) if task.drop_deletes else rows
+
+
+class _ColumnsRewrite(_Rewrite):
+    """Files with columns of the same rows, and their neighbours, made one file each.
+
+    Rows keep their ids, so deleted ones stay where they are, and are marked in the new file.
+    """
+
+    def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch | CopiedRowGroup]:
+        table, task = self._table, self._task
+        location = bucket_location(table, task.partition, task.bucket)
+        yield from column_group_rows(table, location, section, table.schema.row_type.names, task.limit)
+
+    def _written(self, group: tuple[Section, ...], writer: RollingWriter) -> Sequence[DataFile]:
+        """The one new file, with the ids of its rows; those that are deleted are marked in it."""
+        [made] = writer.finish()
+        file = joined_groups(group, made)
+        first_row = 0
+        for section in group:
+            oldest = anchor(tuple(file for run in section for file in run))
+            deleted = self._vectors.deleted_rows(oldest.name)
+            if deleted is not None:
+                positions = np.flatnonzero(np.asarray(deleted.present(0, oldest.row_count)))
+                self._vectors.mark(file.name, RowBitmap.of(positions.astype(np.int64) + first_row))
+            first_row += oldest.row_count
+        return [file]
 
 
 def _size_bytes(rows: pa.RecordBatch | CopiedRowGroup) -> int:

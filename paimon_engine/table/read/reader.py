@@ -275,6 +275,13 @@ def _side_by_side(files: _Files, group: Group) -> Iterator[pa.RecordBatch]:
         yield batch if kept is None else batch.filter(kept)
 
 
+def column_group_rows(
+    table: TableHandle, location: BucketLocation, section: Section, columns: Sequence[str], limit: BatchLimit
+) -> Iterator[pa.RecordBatch]:
+    """The rows of files with columns of the same rows, deleted ones included, in the order of their ids."""
+    yield from _section_rows(_Files(table, location, columns, limit=limit), section, equal_sequences=False)
+
+
 def merge_section(
     table: TableHandle,
     location: BucketLocation,
