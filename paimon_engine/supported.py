@@ -113,6 +113,7 @@ _WRITE_BLOCKING_SWITCHES: Final = (
 _WRITE_OFF: Final[Mapping[str, str]] = {"metadata.iceberg.storage": "disabled", "log.system": "none"}
 """Systems outside the table that a write would not update; they are off while the option has that value."""
 
+_TAG_PREVIEW: Final = "metastore.tag-to-partition.preview"
 _POSTPONED_IN_BUCKETS: Final = "postpone.batch-write-fixed-bucket"
 
 
@@ -130,6 +131,9 @@ def check_writable(options: TableOptions) -> None:
         # Java 0.9 loses rows of such a table: it compacts level 0 without a lookup, and readers do not merge.
         reasons.append("'force-lookup' together with 'changelog-producer' = 'full-compaction'; choose 'lookup'")
     reasons += _metadata_blockers(options)
+    if "metastore.tag-to-partition" in raw and raw.get(_TAG_PREVIEW, "none").lower() not in ("none", "batch"):
+        # A commit would have to list the partition of the next tag.
+        reasons.append(f"'{_TAG_PREVIEW}' = '{raw[_TAG_PREVIEW]}'")
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if raw.get(key, "").strip()]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if raw.get(key, "false").lower() == "true"]

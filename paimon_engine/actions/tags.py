@@ -281,6 +281,8 @@ def rename_tag(context: Context, spec: RenameTag) -> TagResult:
     with notifying(table, only_files=True) as notifier:
         result = _renamed(table, spec, notifier)
         if result.status == "already_done":
+            # The run that renamed it may have died before it said so.
+            notifier.gone({name: None for name in (spec.tag,) if name != spec.to})
             notifier.made({result.tag: result.snapshot_id})
     return result
 

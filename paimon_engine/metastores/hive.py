@@ -34,7 +34,7 @@ from paimon_engine.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths, escape_path_name
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
@@ -44,8 +44,8 @@ from paimon_engine.metastores.hive_entries import (
     COMMENT,
     LOCATION,
     OWNER,
-    TAG_PARTITION,
     EntrySettings,
+    check_tag_partitions,
     is_external,
     is_paimon,
     kind_of,
@@ -57,6 +57,7 @@ from paimon_engine.storage import Storage
 from paimon_engine.table.state import warehouse as directories
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
 from paimon_engine.table.state.partitions import relative_path, whole_partition
+from paimon_engine.table.state.table_entry import TAG_PARTITION
 from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, columns_of
 
 logger = logging.getLogger(__name__)
@@ -160,8 +161,9 @@ class HiveMetastore:
         wanted = draft.with_defaults(self._config.table_defaults)
         path = wanted.options.get(_PATH)
         wanted = replace(wanted, options={key: text for key, text in wanted.options.items() if key != _PATH})
-        if TAG_PARTITION in wanted.options:
-            raise UnsupportedError(f"'{TAG_PARTITION}' is not supported: tags would not be listed as partitions")
+        check_tag_partitions(
+            wanted.options, [field.name for field in columns_of(wanted.columns)], wanted.partition_keys
+        )
         with self._servers.session() as session:
             database = self._database(session, name.database)
             entry = _found(session, name)
@@ -384,14 +386,23 @@ class HiveTableEntry:
                 session.change("alter_table_with_environment_context", self.database, self.table, entry, context)
 
     def add_partitions(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
-        if not lists_partitions(table.schema):
-            return
+        if lists_partitions(table.schema):
+            self._add({tuple(item.values()): _partition_path(table, item) for item in partitions})
+
+    def add_tags(self, table: TableHandle, tags: Sequence[str]) -> None:
+        if column := _tag_column(table):
+            directory = "/".join(part for part in (table.paths.root, table.options.data_file_directory) if part)
+            name = escape_path_name(column)
+            self._add({(tag,): f"{directory}/{name}={escape_path_name(tag)}" for tag in tags})
+
+    def _add(self, locations: Mapping[tuple[str, ...], str]) -> None:
+        """Lists partitions, by their values, at these locations."""
         settings = EntrySettings.of(self.config)
         with self._servers.session() as session:
             entry, parts = self._entry(session), []
-            for partition in partitions:
-                part = partition_entry(session.types, entry, list(partition.values()))
-                settings.put_partition(part, _partition_path(table, partition))
+            for values, location in locations.items():
+                part = partition_entry(session.types, entry, values)
+                settings.put_partition(part, location)
                 parts.append(part)
             request = session.types.AddPartitionsRequest(
                 dbName=self.database, tblName=self.table, parts=parts, ifNotExists=True, needResult=False
@@ -399,13 +410,19 @@ class HiveTableEntry:
             session.change("add_partitions_req", request)
 
     def drop_partitions(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
-        if not lists_partitions(table.schema):
-            return
+        if lists_partitions(table.schema):
+            self._drop([list(partition.values()) for partition in partitions])
+
+    def drop_tags(self, table: TableHandle, tags: Sequence[str]) -> None:
+        if _tag_column(table):
+            self._drop([[tag] for tag in tags])
+
+    def _drop(self, partitions: Sequence[list[str]]) -> None:
         with self._servers.session() as session:
-            for partition in partitions:
+            for values in partitions:
                 # Java may have dropped it at this moment.
                 with contextlib.suppress(NotFoundError):
-                    session.change("drop_partition", self.database, self.table, list(partition.values()), False)
+                    session.change("drop_partition", self.database, self.table, values, False)
 
     @property
     def _servers(self) -> HiveServers:
@@ -438,6 +455,13 @@ def _partition_path(table: TableHandle, partition: Mapping[str, str]) -> str:
     values = whole_partition(table, partition)
     parts = (table.paths.root, table.options.data_file_directory, relative_path(table, values))
     return "/".join(part for part in parts if part)
+
+
+def _tag_column(table: TableHandle) -> str | None:
+    """The column of the partitions that tags of the table are listed as; None if they are not."""
+    if table.paths.branch != MAIN_BRANCH or lists_partitions(table.schema):
+        return None
+    return table.schema.options.get(TAG_PARTITION)
 
 
 def _check_case(name: str) -> None:

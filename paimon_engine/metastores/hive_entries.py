@@ -15,7 +15,7 @@ from typing import Any, Final
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.config import CatalogConfig, is_true
-from paimon_engine.table.state.table_entry import PARTITIONED
+from paimon_engine.table.state.table_entry import PARTITIONED, TAG_PARTITION
 from paimon_engine.types import (
     ArrayType,
     AtomicType,
@@ -31,7 +31,6 @@ from paimon_engine.types import (
 LOCATION: Final = "location"
 COMMENT: Final = "comment"
 OWNER: Final = "owner"
-TAG_PARTITION: Final = "metastore.tag-to-partition"
 
 _INPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
@@ -241,6 +240,20 @@ def kind_of(entry: Any) -> str:
 def lists_partitions(schema: TableSchema) -> bool:
     """Whether the metastore lists the partitions of a table of that schema."""
     return bool(schema.partition_keys) and schema.options.get(PARTITIONED, "false").lower() == "true"
+
+
+def check_tag_partitions(options: Mapping[str, str], columns: Sequence[str], partition_keys: Sequence[str]) -> None:
+    """Raises InvalidArgumentError if the tags of a table cannot be listed as partitions, though its options say so."""
+    column = options.get(TAG_PARTITION)
+    if column is None:
+        return
+    if partition_keys:
+        raise InvalidArgumentError(f"'{TAG_PARTITION}' is for tables without partition keys; leave it out, or these")
+    if column in columns or column != column.lower():
+        raise InvalidArgumentError(
+            f"'{TAG_PARTITION}' = '{column}' names the column of the partitions, in small letters, and none of the "
+            "table's columns; choose another name"
+        )
 
 
 def partition_entry(types: Any, table: Any, values: Sequence[str]) -> Any:

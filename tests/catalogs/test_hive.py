@@ -14,9 +14,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, StorageError, UnsupportedError
+from paimon_engine import (
+    CallbackError,
+    Catalog,
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from paimon_engine.meta.type_text import to_data_type
 from paimon_engine.metastores import CatalogConfig
+from paimon_engine.metastores.hive import HiveTableEntry
 from paimon_engine.metastores.hive_client import HiveServers
 from paimon_engine.metastores.hive_entries import hive_type
 from paimon_engine.metastores.hive_lock import HiveLock, HiveLockSettings
@@ -392,9 +401,85 @@ def test_branches_do_not_change_the_entry_but_a_fast_forward_does(catalog: Catal
     assert [item.name for item in entry_of(options, f"{db}.t").sd.cols] == ["id", "v", "w"]
 
 
-def test_tags_as_partitions_are_refused(catalog: Catalog, db: str):
-    with pytest.raises(UnsupportedError, match="metastore.tag-to-partition"):
-        catalog.create_table(f"{db}.t", schema=SCHEMA, options={"metastore.tag-to-partition": "dt"})
+def test_java_and_we_list_the_same_tags(catalog: Catalog, db: str, java: JavaHiveCatalog):
+    assert java("create", f"{db}.theirs", "bucket=1", "metastore.tag-to-partition=dt") == "done"
+    ours = catalog.create_table(
+        f"{db}.ours",
+        schema=SCHEMA,
+        primary_keys=["id"],
+        options={"bucket": "1", "metastore.tag-to-partition": "dt"},
+        comment="of java",
+    )
+    ours.alter([{"change": "update_column_comment", "name": "id", "comment": "the key"}])
+    assert java("entry", f"{db}.ours") == java("entry", f"{db}.theirs").replace("theirs", "ours")
+
+    def listed() -> list[str]:
+        found = java("partitions", f"{db}.ours")
+        assert found == java("partitions", f"{db}.theirs").replace("theirs", "ours")
+        return [part.split("]")[0] for part in found.strip("[]").split("[") if part]
+
+    theirs = catalog.table(f"{db}.theirs")
+    for table in (ours, theirs):
+        assert java("write", f"{db}.{Path(table.path).name}", "1/a") == "done"
+    assert java("tag", f"{db}.theirs", "a:b") == "done"
+    ours.create_tag("a:b")
+    assert listed() == ["a:b"]
+    # Each goes on where the other one stopped.
+    theirs.create_tag("t2")
+    assert java("tag", f"{db}.ours", "t2") == "done"
+    assert listed() == ["a:b", "t2"]
+    theirs.delete_tag("t2")
+    assert java("untag", f"{db}.ours", "t2") == "done"
+    assert listed() == ["a:b"]
+    for table in (ours, theirs):
+        table.create_tag("a:b", if_exists="replace")
+        table.rename_tag("a:b", to="c")
+    assert listed() == ["c"]
+    ours.create_branch("b", tag="c")
+    catalog.table(f"{db}.ours$branch_b").create_tag("of-the-branch")
+    assert listed() == ["c"]
+    assert ours.to_arrow(tag="c").num_rows == 1
+
+
+def test_tags_that_were_not_listed_are_listed_by_the_next_run(catalog: Catalog, db: str, java, monkeypatch):
+    table = catalog.create_table(
+        f"{db}.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "1", "metastore.tag-to-partition": "dt"}
+    )
+    table.write(rows((1, "a")))
+
+    def fails(*_: object) -> None:
+        raise StorageError("the metastore is not there")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(HiveTableEntry, "add_tags", fails)
+        with pytest.raises(CallbackError, match="tag 't1' .* exists, but the catalog"):
+            table.create_tag("t1")
+    assert java("partitions", f"{db}.t") == "[]"
+    table.create_tag("t2")
+    assert java("partitions", f"{db}.t").count("/t/dt=t") == 2
+    with monkeypatch.context() as broken:
+        broken.setattr(HiveTableEntry, "drop_tags", fails)
+        with pytest.raises(CallbackError, match="the metastore is not there"):
+            table.rename_tag("t1", to="t3")
+    table.rename_tag("t1", to="t3")
+    assert [name for name in ("t1", "t2", "t3") if f"[{name}]" in java("partitions", f"{db}.t")] == ["t2", "t3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"partition_keys": ["dt"], "options": {"metastore.tag-to-partition": "day"}}, "without partition keys"),
+        ({"options": {"metastore.tag-to-partition": "dt"}}, "none of the table's columns"),
+        ({"options": {"metastore.tag-to-partition": "Day"}}, "in small letters"),
+    ],
+)
+def test_tags_that_cannot_be_partitions_are_refused(catalog: Catalog, db: str, given, message: str):
+    with pytest.raises(InvalidArgumentError, match=message):
+        catalog.create_table(f"{db}.t", schema=DAYS, **given)
+    preview = {"metastore.tag-to-partition": "day", "metastore.tag-to-partition.preview": "process-time"}
+    with pytest.raises(UnsupportedError, match=r"'metastore\.tag-to-partition\.preview' = 'process-time'"):
+        catalog.create_table(f"{db}.t", schema=DAYS, options=preview)
+    assert catalog.list_tables(db) == []
 
 
 def test_a_connection_of_airflow_names_the_metastore(db: str, options, monkeypatch: pytest.MonkeyPatch):

@@ -29,6 +29,7 @@ from paimon_engine.table.state.callbacks import NamedCallback, make_callbacks
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import read_tag
+from paimon_engine.table.state.table_entry import TAG_PARTITION, TableEntry
 from paimon_engine.units import DAY_MS
 
 _OLD_AFTER_MS: Final = DAY_MS
@@ -179,16 +180,33 @@ class TagNotifier:
         return None if parameter and parameter in str(first.error) else first.error
 
 
+@dataclass(frozen=True)
+class _ListedTags:
+    """Keeps the tags that the catalog lists as partitions: a `TagCallback`."""
+
+    table: TableHandle
+    entry: TableEntry
+
+    def tag_created(self, event: TagEvent) -> None:
+        self.entry.add_tags(self.table, [event.tag])
+
+    def tag_deleted(self, event: TagEvent) -> None:
+        self.entry.drop_tags(self.table, [event.tag])
+
+
 @contextmanager
 def notifying(table: TableHandle, *, dry_run: bool = False, only_files: bool = False) -> Iterator[TagNotifier]:
     """A notifier for a `with` block; at its end it also sends the notifications that earlier runs missed.
 
-    A dry run sends no notifications. With `only_files` there are success files but no callbacks.
+    A dry run sends no notifications. With `only_files` there are success files, and a catalog that lists tags is told,
+    but no callbacks are called.
 
     Raises: UnsupportedError if the table names a callback that no installed package provides, before the block begins;
     CallbackError after it if a callback failed.
     """
     listeners = [] if dry_run or only_files else make_callbacks(TAG_CALLBACKS, table.options)
+    if not dry_run and table.entry is not None and TAG_PARTITION in table.options.raw:
+        listeners.append(NamedCallback(f"the catalog ('{TAG_PARTITION}')", _ListedTags(table, table.entry)))
     notifier = TagNotifier(table, listeners, keeps_notes=not dry_run and not only_files)
     try:
         try:

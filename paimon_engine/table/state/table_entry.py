@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PARTITIONED: Final = "metastore.partitioned-table"
 """Option of tables whose partitions the catalog lists."""
+TAG_PARTITION: Final = "metastore.tag-to-partition"
+"""Option of tables whose tags the catalog lists as partitions; it names their column."""
 
 
 class TableEntry(Protocol):
@@ -43,4 +45,15 @@ class TableEntry(Protocol):
 
     def drop_partitions(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
         """Removes partitions from the list, after the commit that emptied them. Raises: as `add_partitions`."""
+        ...
+
+    def add_tags(self, table: TableHandle, tags: Sequence[str]) -> None:
+        """Lists tags of the main branch as partitions, where the table requires it, after they were created.
+
+        Those that are listed already stay. Raises: as `add_partitions`.
+        """
+        ...
+
+    def drop_tags(self, table: TableHandle, tags: Sequence[str]) -> None:
+        """Removes tags from the list, after they were deleted. Raises: as `add_partitions`."""
         ...

@@ -25,6 +25,7 @@ import org.apache.paimon.options.Options;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
+import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
@@ -82,6 +83,12 @@ public class HiveCatalogUser {
                 return "done";
             case "set":
                 catalog.alterTable(name(words[1]), SchemaChange.setOption(words[2], words[3]), false);
+                return "done";
+            case "tag":
+                ((FileStoreTable) catalog.getTable(name(words[1]))).createTag(words[2]);
+                return "done";
+            case "untag":
+                ((FileStoreTable) catalog.getTable(name(words[1]))).deleteTag(words[2]);
                 return "done";
             case "rename":
                 catalog.renameTable(name(words[1]), name(words[2]), false);
