@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pyarrow import orc
 from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Write
 from paimon_engine.jobs import Job, JobResult, NewTable, TableRef, check_job, run
 from paimon_engine.table.write import source_files
+from tests.support.canonical import assert_same_rows
 
 COLUMNS = {
     "id": "BIGINT NOT NULL",
@@ -151,6 +152,63 @@ def test_values_that_do_not_fit_are_found_in_the_first_rows(tmp_path: Path):
 
     with pytest.raises(InvalidArgumentError, match="source .*/rows: .*'x'"):
         check_job(job(tmp_path, str(tmp_path / "rows"), "csv"))
+
+
+def test_texts_of_csv_are_what_they_are(tmp_path: Path):
+    """`NA` is Namibia, and `""` an empty text; only in columns of other types the usual notes mean that there is none."""
+    schema = {"k": "INT NOT NULL", "s": "STRING", "x": "DOUBLE", "n": "INT", "t": "TIME(3)"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema)
+    texts = ["NA", "null", "nan", "N/A", "#N/A", "-nan", '""', ""]
+    numbers = ["NA", "null", "NULL", "N/A", "#N/A", "n/a", '""', ""]
+    reals = ["nan", "NaN", "inf", "-inf", " 1.5 ", "NA", '""', ""]
+    lines = [f"{k},{s},{x},{n}," for k, (s, x, n) in enumerate(zip(texts, reals, numbers, strict=True))]
+    lines.append('8,"a, ""b""",2,-7,13:05:09.123')
+    (tmp_path / "rows").write_text("\n".join(["k,s,x,n,t", *lines]) + "\n")
+
+    assert write(tmp_path, str(tmp_path / "rows"), "csv").status == "committed"
+    found = {row["k"]: row for row in table.to_arrow().to_pylist()}
+    assert [found[k]["s"] for k in range(9)] == ["NA", "null", "nan", "N/A", "#N/A", "-nan", "", None, 'a, "b"']
+    assert [found[k]["n"] for k in range(9)] == [None] * 8 + [-7]
+    assert [str(found[k]["x"]) for k in range(9)] == ["nan", "nan", "inf", "-inf", "1.5", "None", "None", "None", "2.0"]
+    assert found[8]["t"] == time(13, 5, 9, 123_000)
+
+
+def test_what_an_export_has_written_as_csv_is_read_as_it_was(tmp_path: Path):
+    schema = pa.schema([("k", pa.int32()), ("s", pa.string()), ("x", pa.float32()), ("at", pa.timestamp("us", "UTC"))])
+    rows = pa.table(
+        [
+            pa.array(range(4), pa.int32()),
+            ["NA", "", None, 'a\n"b",'],
+            pa.array([float("nan"), None, 0.1, -0.0]),
+            [0, None, 1, -1],
+        ],
+        schema=schema,
+    )
+    catalog = Catalog(str(tmp_path))
+    made = catalog.create_table("db.from", schema=schema).write(rows)
+    assert made.snapshot_id == 1
+    catalog.table("db.from").export(str(tmp_path / "rows"), "csv")
+    catalog.create_table("db.t", schema=schema)
+
+    assert write(tmp_path, str(tmp_path / "rows"), "csv").status == "committed"
+    assert_same_rows(catalog.table("db.t").to_arrow(), rows)
+
+
+def test_texts_of_csv_may_have_line_breaks_wherever_a_block_of_the_file_ends(tmp_path: Path):
+    texts = [f"line {number}\nand {number}, more" for number in range(60_000)]
+    Catalog(str(tmp_path)).create_table("db.t", schema={"s": "STRING"})
+    pcsv.write_csv(pa.table({"s": texts}), tmp_path / "rows")
+
+    assert write(tmp_path, str(tmp_path / "rows"), "csv").status == "committed"
+    assert Catalog(str(tmp_path)).table("db.t").to_arrow()["s"].to_pylist() == texts
+
+
+def test_a_text_that_is_no_value_is_named_with_its_column(tmp_path: Path):
+    Catalog(str(tmp_path)).create_table("db.t", schema={"k": "INT", "day": "DATE"})
+    (tmp_path / "rows").write_text("k,day\n1,2024-02-30\n")
+
+    with pytest.raises(InvalidArgumentError, match="source .*rows: column 'day': .*'2024-02-30'"):
+        write(tmp_path, str(tmp_path / "rows"), "csv")
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])

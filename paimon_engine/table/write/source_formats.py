@@ -6,13 +6,14 @@ Files of other makers: whatever is wrong in them is a wrong argument, and the er
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.json as pjson
 from pyarrow import orc
@@ -24,6 +25,11 @@ Types = Mapping[str, pa.DataType]
 """Columns of the table with their Arrow types."""
 
 _AVRO_ROWS: Final = 4_096
+_NULL_NOTES: Final = pa.array(
+    ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"]
+)
+_NULL_NOTES_OR_NAN: Final = pa.concat_arrays([_NULL_NOTES, pa.array(["-NaN", "-nan", "NaN", "nan"])])
+"""What programs write into CSV where a column of numbers or dates has no value: what Arrow takes for it."""
 _JSON_BLOCK_BYTES: Final = 8 << 20
 """A line of JSON must fit into a block."""
 
@@ -75,9 +81,54 @@ def _parquet_rows(stream: BinaryIO, path: str) -> int:
 
 
 def _csv(stream: BinaryIO, _: str, types: Types) -> Iterator[pa.RecordBatch]:
-    return iter(
-        pcsv.open_csv(stream, convert_options=pcsv.ConvertOptions(column_types=types, strings_can_be_null=True))
+    """Null is what is empty and not quoted; in columns that are no texts also an empty text, and the usual notes.
+
+    Arrow has one list of notes for all columns, by which `NA` in a column of texts would be null. So the other columns
+    are read as texts, too, and converted here: to the same values (`cast` reads texts as Arrow's reader of CSV does).
+    """
+    later = {name: kind for name, kind in types.items() if _is_converted_later(kind)}
+    options = pcsv.ConvertOptions(
+        column_types={name: pa.string() if name in later else kind for name, kind in types.items()},
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
     )
+    # Without it a line break in a value is an error where a block of the file ends in it.
+    parsing = pcsv.ParseOptions(newlines_in_values=True)
+    reader = pcsv.open_csv(stream, convert_options=options, parse_options=parsing)
+    return (_typed(batch, later) for batch in reader)
+
+
+def _is_converted_later(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+def _typed(rows: pa.RecordBatch, types: Types) -> pa.RecordBatch:
+    """The rows with the columns in `types` converted from texts. Raises: pyarrow.ArrowInvalid naming the column."""
+    for index, name in enumerate(rows.schema.names):
+        if name in types:
+            try:
+                values = _values(rows.column(index), types[name])
+            except pa.ArrowInvalid as error:
+                raise pa.ArrowInvalid(f"column {name!r}: {error}") from error
+            rows = rows.set_column(index, pa.field(name, types[name]), values)
+    return rows
+
+
+def _values(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    with suppress(pa.ArrowInvalid):
+        # Most columns have values only, and then there is nothing to look for.
+        return texts.cast(kind)
+    texts = pc.utf8_trim_whitespace(texts)
+    notes = _NULL_NOTES if pa.types.is_floating(kind) else _NULL_NOTES_OR_NAN
+    return pc.if_else(pc.is_in(texts, value_set=notes), pa.nulls(1, pa.string())[0], texts).cast(kind)
 
 
 def _json(stream: BinaryIO, _: str, types: Types) -> Iterator[pa.RecordBatch]:
