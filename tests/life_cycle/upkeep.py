@@ -30,7 +30,7 @@ def has_quarantine(machine: Acting) -> bool:
 
 def _quarantines(machine: Acting) -> list[str]:
     paths = [path.split("/") for path in machine.world.reach.stored()]
-    return sorted({parts[1] for parts in paths if parts[0] == "quarantine" and parts[2] == "moved.json"})
+    return sorted({parts[1] for parts in paths if parts[0] == "quarantine" and parts[2:] == ["moved.json"]})
 
 
 class Upkeep(Acting):
