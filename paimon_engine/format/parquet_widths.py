@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.format.layout import BATCH_ROWS, BatchLimit, dictionary_decoded, leaf_arrays, text_offsets
 from paimon_engine.format.parquet_page_sizes import (
     PAGE_BYTES_MAX,
@@ -197,7 +198,7 @@ def _sizes(values: pa.Array) -> npt.NDArray[np.int32]:
     """Bytes of each value; values that are not texts are small."""
     if not _is_text(values.type):
         return np.full(len(values), _FIXED_BYTES, np.int32)
-    found: npt.NDArray[np.int32] = pc.binary_length(values).to_numpy().astype(np.int32)
+    found: npt.NDArray[np.int32] = as_numbers(pc.binary_length(values)).astype(np.int32, copy=False)
     return found
 
 

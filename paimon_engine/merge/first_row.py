@@ -5,9 +5,9 @@ Follows `merge-engine` = `first-row` in the Paimon documentation (primary-key-ta
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.window import Window, is_retract
 from paimon_engine.meta.schema import VALUE_KIND
@@ -19,7 +19,7 @@ def first_row(window: Window) -> pa.RecordBatch:
     Raises: InvalidArgumentError if a version takes a row back.
     """
     rows = window.rows
-    if is_retract(np.asarray(rows[VALUE_KIND])).any():
+    if is_retract(as_numbers(rows[VALUE_KIND])).any():
         raise InvalidArgumentError(
             "'merge-engine' = 'first-row' takes inserts and updates, no -U or -D; set 'ignore-delete' = 'true' "
             "to drop these"

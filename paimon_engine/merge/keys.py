@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.layout import text_offsets
 from paimon_engine.types import (
@@ -116,7 +117,7 @@ def _as_int64(column: pa.Array, data_type: DataType) -> npt.NDArray[np.int64] | 
         return _decimal_words(column)[:, 0].view(np.int64)
     if atomic.root not in _STORED_AS_INTEGERS:
         return None
-    return np.asarray(column.view(_integer_like(column.type)).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return as_numbers(column.view(_integer_like(column.type))).astype(np.int64, copy=False)
 
 
 def _integer_like(arrow_type: pa.DataType) -> pa.DataType:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.gather import elements_at, gather, replaced, valid_at, validity
 from paimon_engine.merge.window import Positions, Window, is_retract
@@ -341,7 +342,7 @@ def _several(window: Window, counts: Positions, several: Positions) -> Versions:
     positions = indices if window.order is None else window.order[indices]
     counts = counts[several]
     ends = np.cumsum(counts)
-    retracts = is_retract(np.asarray(rows[VALUE_KIND]))
+    retracts = is_retract(as_numbers(rows[VALUE_KIND]))
     steps = np.zeros(len(positions), dtype=np.int8)
     if retracts.any():
         steps[retracts[positions]] = Step.RETRACT

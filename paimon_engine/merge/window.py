@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge.equality import joined_codes
 from paimon_engine.merge.gather import validity
@@ -87,8 +88,8 @@ def _by_sequence(
     indices = np.flatnonzero(~(is_first & last))
     members = order[indices]
     group = np.cumsum(is_first, dtype=np.int64)[indices]
-    retract = is_retract(np.asarray(rows[VALUE_KIND])[members])
-    number_and_kind = 2 * np.asarray(rows[SEQUENCE_NUMBER])[members] + ~retract
+    retract = is_retract(as_numbers(rows[VALUE_KIND])[members])
+    number_and_kind = 2 * as_numbers(rows[SEQUENCE_NUMBER])[members] + ~retract
     if sequence.user_columns:
         columns = [rows[name].take(pa.array(members)) for name in sequence.user_columns]
         ages = [ranks(column, descending=sequence.descending) for column in columns]

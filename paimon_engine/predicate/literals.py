@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from paimon_engine.arrow_values import scalar_of_number
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.predicate.tree import (
     NEGATED,
@@ -216,17 +217,17 @@ def _grid(arrow_type: pa.DataType) -> _Grid | None:
     if pa.types.is_integer(arrow_type):
         bits, signed = arrow_type.bit_width, pa.types.is_signed_integer(arrow_type)
         least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-        return _Grid(least, most, lambda number: pa.scalar(number, arrow_type))
+        return _Grid(least, most, lambda number: scalar_of_number(number, arrow_type))
     if pa.types.is_decimal(arrow_type):
         edge, scale = 10**arrow_type.precision - 1, arrow_type.scale
         return _Grid(-edge, edge, lambda number: pa.scalar(_decimal(number, scale), arrow_type))
     if pa.types.is_date32(arrow_type):
-        return _Grid(-(1 << 31), (1 << 31) - 1, lambda days: pa.scalar(days, arrow_type))
+        return _Grid(-(1 << 31), (1 << 31) - 1, lambda days: scalar_of_number(days, arrow_type))
     if pa.types.is_time(arrow_type):
         most = _DAY_NS // _UNIT_NS[arrow_type.unit] - 1
-        return _Grid(0, most, lambda number: pa.scalar(number, arrow_type))
+        return _Grid(0, most, lambda number: scalar_of_number(number, arrow_type))
     if pa.types.is_timestamp(arrow_type):
-        return _Grid(-(1 << 63), (1 << 63) - 1, lambda number: pa.scalar(number, arrow_type))
+        return _Grid(-(1 << 63), (1 << 63) - 1, lambda number: scalar_of_number(number, arrow_type))
     return None
 
 

@@ -30,9 +30,9 @@ from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile, manifest_schema
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.live_columns import ENTRIES_MIN
-from paimon_engine.table.state.manifests import may_hold_partitions, read_as_stored, read_manifest
+from paimon_engine.table.state.manifests import may_hold_partitions, read_manifest
 from paimon_engine.table.state.metadata_writer import MetadataWriter
-from paimon_engine.table.state.stored_entries import Kept, StoredEntries, entries_at
+from paimon_engine.table.state.stored_entries import Kept, StoredEntries, entries_at, read_as_stored
 
 
 @dataclass(frozen=True, slots=True)

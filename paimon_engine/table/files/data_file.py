@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.arrow_values import of_numbers
 from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.bitmaps import RowBitmap
@@ -391,9 +392,13 @@ def _with_system_columns(
     `number` is the sequence number of all rows, if they do not have numbers of their own.
     """
     try:
-        kinds = pa.array(np.zeros(rows.num_rows, np.int8)) if inserts_only else rows[VALUE_KIND].cast(pa.int8())
+        kinds = (
+            of_numbers(np.zeros(rows.num_rows, np.int8), pa.int8())
+            if inserts_only
+            else rows[VALUE_KIND].cast(pa.int8())
+        )
         own = rows[SEQUENCE_NUMBER].cast(pa.int64())
-        numbers = own if number is None else pa.array(np.full(rows.num_rows, number, np.int64))
+        numbers = own if number is None else of_numbers(np.full(rows.num_rows, number, np.int64), pa.int64())
         batch = batch.add_column(0, SEQUENCE_NUMBER, numbers)
         return batch.add_column(1, VALUE_KIND, kinds)
     except pa.ArrowException as error:

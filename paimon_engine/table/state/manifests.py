@@ -36,7 +36,6 @@ from paimon_engine.table.state.live_columns import (
     worth_columns,
 )
 from paimon_engine.table.state.side_by_side import REQUESTS_AT_ONCE, side_by_side
-from paimon_engine.table.state.stored_entries import StoredEntries, stored_entries
 
 COMMIT_NOTE: Final = "paimon-engine.commit"
 """In the header of a base list: branch and number of its snapshot."""
@@ -207,9 +206,9 @@ def live_of(
 
 def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
     """The live files, in columns where that is faster. Raises: CorruptTableError naming manifests that do not agree."""
-    read = partial(_entries_of, table)
+    read = partial(entries_of_manifest, table)
     if worth_columns(table, manifests):
-        found = live_in_columns(manifests, partial(_all_bytes, table), read, choice)
+        found = live_in_columns(manifests, partial(bytes_of_manifests, table), read, choice)
         if found is not None:
             return found
     try:
@@ -221,21 +220,13 @@ def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choi
     return FoundFiles(of_buckets(live, choice), sum(entry.file.row_count for entry in live))
 
 
-def read_as_stored(table: TableHandle, manifests: Sequence[ManifestFile]) -> list[StoredEntries] | None:
-    """The entries of each manifest as they are stored, checked; None where they cannot be copied to others.
-
-    Raises: NotFoundError, CorruptTableError.
-    """
-    if table.options.manifest_format != "avro":
-        return None
-    return stored_entries(manifests, _all_bytes(table, manifests), partial(_entries_of, table))
-
-
-def _entries_of(table: TableHandle, manifest: ManifestFile) -> list[ManifestEntry]:
+def entries_of_manifest(table: TableHandle, manifest: ManifestFile) -> list[ManifestEntry]:
+    """As `read_manifest`, of a manifest in a list."""
     return read_manifest(table, manifest.name, manifest)
 
 
-def _all_bytes(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterator[bytes]:
+def bytes_of_manifests(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterator[bytes]:
+    """The bytes of manifests, in order; some requests are made at the same time. Raises: as `read_manifest`."""
     for begin in range(0, len(manifests), REQUESTS_AT_ONCE):
         some = manifests[begin : begin + REQUESTS_AT_ONCE]
         for _, data in side_by_side(table, [partial(_bytes, table, item.name, item.size_bytes) for item in some]):
@@ -243,7 +234,7 @@ def _all_bytes(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterato
 
 
 def _mentions(table: TableHandle, manifest: ManifestFile, file_name: str) -> bool:
-    return any(entry.file.name == file_name for entry in _entries_of(table, manifest))
+    return any(entry.file.name == file_name for entry in entries_of_manifest(table, manifest))
 
 
 def _names(manifests: Sequence[ManifestFile]) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-import tenacity
-
 from paimon_engine.env import Env
 from paimon_engine.errors import (
     ConflictError,
@@ -64,6 +62,8 @@ def alter_schema(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[T
 
     Raises: InvalidArgumentError, UnsupportedError; ConflictError if others are always faster; OutcomeUnknownError.
     """
+    import tenacity
+
     if table.schema_service is not None:
         return _through_service(table, table.schema_service, changes)
     retrying = tenacity.Retrying(

@@ -7,8 +7,9 @@ blocks, as those of single commits. Manifests whose records have other fields th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +28,9 @@ from paimon_engine.meta.manifest import (
     manifest_schema,
 )
 from paimon_engine.meta.manifest_columns import ManifestColumns, has_our_layout, hashes_of_names
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.live_columns import GROUP_BYTES, SideBySide, decoded, places_of
+from paimon_engine.table.state.manifests import bytes_of_manifests, entries_of_manifest
 
 Ints = NDArray[np.int64]
 Kept = NDArray[np.bool_]
@@ -111,17 +114,16 @@ def _cut(data: bytes, ends: Ints, kept: Kept) -> bytes:
     return b"".join(data[begin:end] for begin, end in zip(begins[kept].tolist(), ends[kept].tolist(), strict=True))
 
 
-def stored_entries(
-    manifests: Sequence[ManifestFile],
-    data: Iterable[bytes],
-    entries_of: Callable[[ManifestFile], list[ManifestEntry]],
-) -> list[StoredEntries] | None:
-    """The entries of each manifest; None where entries hold unknown fields, which need a schema of their own.
+def read_as_stored(table: TableHandle, manifests: Sequence[ManifestFile]) -> list[StoredEntries] | None:
+    """The entries of each manifest as they are stored, checked; None where they cannot be copied to others.
 
-    `data` are the bytes of the manifests; `entries_of` gives the entries of one, or says what is wrong with it.
+    Entries with unknown fields cannot, since these need a schema of their own.
 
-    Raises: what these two raise.
+    Raises: NotFoundError, CorruptTableError.
     """
+    if table.options.manifest_format != "avro":
+        return None
+    data, entries_of = bytes_of_manifests(table, manifests), partial(entries_of_manifest, table)
     found = list(decoded(manifests, data, entries_of, _of_columns, _of_entries))
     if any(one.blocks is None and manifest_schema(one.made) is not MANIFEST_SCHEMA for one in found):
         return None
