@@ -203,6 +203,17 @@ def test_texts_of_csv_may_have_line_breaks_wherever_a_block_of_the_file_ends(tmp
     assert Catalog(str(tmp_path)).table("db.t").to_arrow()["s"].to_pylist() == texts
 
 
+def test_times_of_day_are_read_from_json(tmp_path: Path):
+    table = Catalog(str(tmp_path)).create_table("db.t", schema={"k": "INT", "t": "TIME(3)"})
+    (tmp_path / "rows").write_text('{"k": 1, "t": "13:05:09.123"}\n{"k": 2}\n{"k": 3, "t": "00:00:00"}\n')
+
+    assert write(tmp_path, str(tmp_path / "rows"), "json").status == "committed"
+    assert table.to_arrow()["t"].to_pylist() == [time(13, 5, 9, 123_000), None, time(0)]
+    (tmp_path / "rows").write_text('{"k": 1, "t": "25:00:00"}\n')
+    with pytest.raises(InvalidArgumentError, match=r"source .*rows: column 't': .*25:00:00"):
+        write(tmp_path, str(tmp_path / "rows"), "json", user="you")
+
+
 def test_a_text_that_is_no_value_is_named_with_its_column(tmp_path: Path):
     Catalog(str(tmp_path)).create_table("db.t", schema={"k": "INT", "day": "DATE"})
     (tmp_path / "rows").write_text("k,day\n1,2024-02-30\n")

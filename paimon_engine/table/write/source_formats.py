@@ -135,14 +135,30 @@ def _json(stream: BinaryIO, _: str, types: Types) -> Iterator[pa.RecordBatch]:
     if not stream.read(1):
         return iter(())  # Arrow takes an empty file for an error
     stream.seek(0)
-    # Texts that Arrow's reader does not convert are converted by the cast to the table's columns.
+    # Texts that Arrow's reader does not convert are converted by the cast to the table's columns, but times of day.
     schema = pa.schema([(name, pa.string() if pa.types.is_temporal(kind) else kind) for name, kind in types.items()])
     found = pjson.open_json(
         stream,
         read_options=pjson.ReadOptions(block_size=_JSON_BLOCK_BYTES),
         parse_options=pjson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer"),
     )
-    return iter(found)
+    times = {name: kind for name, kind in types.items() if pa.types.is_time(kind)}
+    return (_with_times(batch, times) for batch in found)
+
+
+def _with_times(rows: pa.RecordBatch, types: Types) -> pa.RecordBatch:
+    """The rows with times of day instead of texts, which Arrow casts to timestamps only.
+
+    Raises: pyarrow.ArrowInvalid naming the column.
+    """
+    for name in types.keys() & {*rows.schema.names}:
+        texts = rows[name].cast(pa.string())
+        try:
+            values = pc.binary_join_element_wise("1970-01-01T", texts, "").cast(pa.timestamp("us")).cast(types[name])
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"column {name!r}: {error}") from error
+        rows = rows.set_column(rows.schema.get_field_index(name), pa.field(name, types[name]), values)
+    return rows
 
 
 def _orc(stream: BinaryIO, _: str, __: Types) -> Iterator[pa.RecordBatch]:
