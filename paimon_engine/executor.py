@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -370,13 +370,11 @@ def _keep_freed_memory() -> None:
 
 def _follow(futures: Sequence[Future[Any]], on_done: Callable[[int], None] | None) -> None:
     """Wait for all futures, notifying progress; the first that raised (an interrupt) ends the waiting."""
-    pending = set(futures)
-    while pending:
-        ended, pending = wait(pending, return_when=FIRST_COMPLETED)
-        for future in ended:
-            future.result()
+    # Not `wait` again and again, which looks at all that are left each time.
+    for count, future in enumerate(as_completed(futures), start=1):
+        future.result()
         if on_done:
-            on_done(len(futures) - len(pending))
+            on_done(count)
 
 
 def _batches(source: pa.Table | TaskRows[Any] | Iterable[pa.RecordBatch], env: Env) -> Iterable[pa.RecordBatch]:
