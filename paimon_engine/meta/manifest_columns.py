@@ -364,6 +364,15 @@ def _checked_names(columns: Columns) -> NDArray[np.uint64]:
     return hashes
 
 
+def are_among(names: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of the hashes are among others, which ascend; `np.isin` would look at all of these each time."""
+    if not len(ordered):
+        return np.zeros(len(names), bool)
+    places = np.minimum(np.searchsorted(ordered, names), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[places] == names
+    return found
+
+
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 

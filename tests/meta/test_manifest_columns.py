@@ -27,7 +27,7 @@ from paimon_engine.meta.manifest import (
     entry_to_record,
     unknown_types_of_entries,
 )
-from paimon_engine.meta.manifest_columns import ManifestColumns
+from paimon_engine.meta.manifest_columns import ManifestColumns, are_among
 from paimon_engine.meta.stats import EMPTY_STATS
 from paimon_engine.table.state import live_columns
 from paimon_engine.table.state.live_columns import Choice, live_in_columns, of_buckets, of_partitions
@@ -242,6 +242,15 @@ def test_live_files_are_those_of_all_entries(
         assert found == (of_buckets(live, choice), sum(entry.file.row_count for entry in live))
     except FoldError:
         assert found is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_names_among_others_are_found_as_numpy_finds_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = rng.integers(0, 50, rng.integers(0, 30)).astype(np.uint64) << np.uint64(58)
+    others = np.unique(rng.integers(0, 50, rng.integers(0, 30)).astype(np.uint64) << np.uint64(58))
+
+    assert are_among(names, others).tolist() == np.isin(names, others).tolist()
 
 
 def test_numbers_of_entries_that_are_not_those_of_the_list_are_left_to_the_other_reader() -> None:

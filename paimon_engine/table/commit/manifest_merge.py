@@ -28,6 +28,7 @@ import numpy as np
 from paimon_engine.collection import without_collection
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile, manifest_schema
+from paimon_engine.meta.manifest_columns import are_among
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.live_columns import ENTRIES_MIN
 from paimon_engine.table.state.manifests import may_hold_partitions, read_manifest
@@ -191,11 +192,11 @@ def _full_copies(
 def _kept_in_full(parts: Sequence[StoredEntries]) -> list[Kept]:
     """Additions of files that none of the entries removes."""
     kept = [part.kinds == FileKind.ADD for part in parts]
-    names = np.concatenate([part.names[~adds] for part, adds in zip(parts, kept, strict=True)])
+    names = np.unique(np.concatenate([part.names[~adds] for part, adds in zip(parts, kept, strict=True)]))
     if not len(names):
         return kept
     removed = {entry.identity for entry in entries_at(parts, [(~adds).nonzero()[0] for adds in kept])}
-    maybe = [(adds & np.isin(part.names, names)).nonzero()[0] for part, adds in zip(parts, kept, strict=True)]
+    maybe = [(adds & are_among(part.names, names)).nonzero()[0] for part, adds in zip(parts, kept, strict=True)]
     left = iter(entries_at(parts, maybe))
     for adds, places in zip(kept, maybe, strict=True):
         adds[places] = [entry.identity not in removed for entry in islice(left, len(places))]

@@ -19,7 +19,7 @@ from paimon_engine.format.avro_blocks import Container, container
 from paimon_engine.format.avro_columns import NotPlain
 from paimon_engine.meta.file_set import FoldError, merge_entries
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
-from paimon_engine.meta.manifest_columns import ManifestColumns, hashes_of_names
+from paimon_engine.meta.manifest_columns import ManifestColumns, are_among, hashes_of_names
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.metadata_memory import ENTRIES_KEPT_MAX
 
@@ -285,7 +285,7 @@ def _group_by_group(
     known = dict(zip((item.name for item in removing), read(removing), strict=True))
     first = _parts(removing, known.values(), entries_of)
     removed = [part.names[part.kinds != FileKind.ADD] for part in first]
-    found = _Gathered(choice, np.concatenate(removed) if removed else np.zeros(0, np.uint64))
+    found = _Gathered(choice, np.unique(np.concatenate(removed)) if removed else np.zeros(0, np.uint64))
     others = iter(read([item for item in manifests if item.name not in known]))
     data = (known[item.name] if item.name in known else next(others) for item in manifests)
     for part in _parts(manifests, data, entries_of):
@@ -313,7 +313,7 @@ class _Gathered:
         """The next group."""
         chosen = _places_in_partitions([part], self._choice)
         if len(self._removed):
-            named = np.isin(part.names[chosen], self._removed)
+            named = are_among(part.names[chosen], self._removed)
             later, chosen = chosen[named], chosen[~named]
             self._later += part.entries(later)
             self._later_places += (later + self._begin).tolist()
