@@ -123,7 +123,7 @@ _ZEROS: Final[Mapping[TypeRoot, Any]] = MappingProxyType(
         TypeRoot.DECIMAL: Decimal(0),
     }
 )
-_BOOLEAN: Final = AtomicType(TypeRoot.BOOLEAN)
+_BOOLEAN: Final = AtomicType(TypeRoot.BOOLEAN, nullable=False)
 
 
 def _in_turn(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Keys:
@@ -134,7 +134,7 @@ def _in_turn(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Keys:
         atomic = _atomic(kind)
         zero = pa.scalar(_ZEROS.get(atomic.root, 0), column.type)
         parts += [column.is_valid(), column.fill_null(zero) if column.null_count else column]
-        kinds += [_BOOLEAN, atomic]
+        kinds += [_BOOLEAN, replace(atomic, nullable=False)]
     return normalise_keys(parts, kinds)
 
 
@@ -153,7 +153,7 @@ def _keys(column: pa.Array, data_type: DataType) -> Keys:
     if atomic.root in STRING_ROOTS or atomic.root in BINARY_ROOTS:
         column = pc.binary_slice(column.cast(pa.binary()), 0, _PREFIX_BYTES)
         atomic = AtomicType(TypeRoot.VARBINARY, length=_PREFIX_BYTES)
-    keys = normalise_keys([column], [atomic])
+    keys = normalise_keys([column], [replace(atomic, nullable=False)])
     if atomic.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return keys.view(">u8").astype(np.uint64)
     return keys

@@ -1,6 +1,6 @@
 """Keys as numbers or byte strings that compare as the format compares keys.
 
-A single key column of integers, dates, times, timestamps or short decimals becomes int64. Everything else becomes
+A single key column of integers, dates, times, timestamps or short decimals, NOT NULL, becomes int64. All else becomes
 byte strings whose byte order is the key order, in fixed-width arrays (NumPy `S`):
 
 | type | bytes |
@@ -10,6 +10,8 @@ byte strings whose byte order is the key order, in fixed-width arrays (NumPy `S`
 | DECIMAL of more than 18 digits | 16, big endian, sign bit flipped |
 | BOOLEAN | 1 |
 | strings, bytes | the bytes, 0x00 as 01 01 and 0x01 as 01 02, then 0x00 |
+
+A column of a nullable type has a byte in front, 0 for null and 1 for others, so that null is the smallest, as in Java.
 
 The end mark makes keys prefix-free: zeros added or dropped at the end never make two keys equal, so that arrays of
 different widths compare correctly. After the last column it is left out, as the padding does the same.
@@ -56,19 +58,35 @@ _Fixed = npt.NDArray[np.generic]
 
 
 def normalise_keys(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Keys:
-    """Keys of n rows, given the columns of the key without nulls: shape [n].
+    """Keys of n rows, given the columns of the key: shape [n]. Only columns of nullable types may have nulls.
 
     Raises: UnsupportedError for a nested key column.
     """
-    assert not any(column.null_count for column in columns), "key columns have no nulls"
-    if len(columns) == 1:
+    assert not any(column.null_count and not types[i].nullable for i, column in enumerate(columns)), (
+        "a key has no nulls"
+    )
+    if len(columns) == 1 and not types[0].nullable:
         numbers = _as_int64(columns[0], types[0])
         if numbers is not None:
             return numbers
     last = len(columns) - 1
-    fields = [field for i, column in enumerate(columns) for field in _fields(column, types[i], is_last=i == last)]
+    fields: list[_Fixed | pa.Array] = []
+    for i, column in enumerate(columns):
+        if types[i].nullable:
+            fields.append(np.asarray(column.is_valid().cast(pa.uint8())))
+        values = column.fill_null(_zero(column.type)) if column.null_count else column
+        fields += _fields(values, types[i], is_last=i == last)
     fixed = list(takewhile(lambda field: isinstance(field, np.ndarray), fields))
     return _joined(fixed, fields[len(fixed) :])
+
+
+def _zero(arrow_type: pa.DataType) -> pa.Scalar:
+    """A value in place of a null, whose own byte tells it from this value."""
+    if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
+        return pa.scalar(b"").cast(arrow_type)
+    if pa.types.is_temporal(arrow_type):
+        return pa.scalar(0, _integer_like(arrow_type)).cast(arrow_type)
+    return pa.scalar(0).cast(arrow_type)
 
 
 def join_keys(parts: Sequence[Keys]) -> Keys:

@@ -121,7 +121,7 @@ def test_no_rows_give_no_keys(name: str) -> None:
 
 def test_a_single_number_stays_a_number() -> None:
     for name in ("INT", "DATE", "DECIMAL(18, 4)", "TIMESTAMP(9)"):
-        data_type = parse_atomic(name)
+        data_type = parse_atomic(f"{name} NOT NULL")
         values = [Decimal("1.5")] if name.startswith("DEC") else [7]
         assert normalise_keys([arrow_column(values, data_type)], [data_type]).dtype == np.int64
 
@@ -154,3 +154,18 @@ def test_objects_and_fixed_widths_make_equal_keys() -> None:
 def test_nested_columns_are_no_keys() -> None:
     with pytest.raises(UnsupportedError):
         normalise_keys([pa.array([[1]])], [ArrayType(parse_atomic("INT"))])
+
+
+@pytest.mark.parametrize(
+    "name", ["INT", "STRING", "BOOLEAN", "DOUBLE", "DECIMAL(30, 2)", "TIMESTAMP(9)", "DATE", "BYTES"]
+)
+def test_null_is_the_smallest_key_and_no_other(name: str) -> None:
+    low: dict[str, Any] = {"STRING": "", "BOOLEAN": False, "DOUBLE": float("-inf"), "BYTES": b""}
+    smallest = low.get(name, Decimal(-9) if name.startswith("DEC") else -(2**31))
+    kind = parse_atomic(name)
+    column = arrow_column([smallest, None], kind)
+    other = arrow_column([3, None], INT := parse_atomic("INT"))
+    for columns, types in (([column], [kind]), ([column, other.take([0, 0])], [kind, INT])):
+        keys = normalise_keys(columns, types)
+        again = normalise_keys([part.slice(0, 1) for part in columns], types)
+        assert keys[1] < keys[0] == again[0]

@@ -186,6 +186,11 @@ class _Taking:
         return pa.concat_batches(parts) if parts else pa.record_batch([])
 
 
+def _has_null(key_type: RowType, columns: Sequence[pa.Array]) -> bool:
+    """Whether a key is null where it must not be."""
+    return any(column.null_count and not field.type.nullable for field, column in zip(key_type, columns, strict=True))
+
+
 class _FileCheck:
     """Sees the batches of one file, in order."""
 
@@ -228,7 +233,7 @@ class _FileCheck:
             self._problems.append("lacks keys in front of its rows")
             return
         columns = [one.cast(other.type) for one, other in zip(stored.columns, keys.columns, strict=True)]
-        if any(column.null_count for column in (*columns, *keys.columns)):
+        if _has_null(key_type, columns) or _has_null(key_type, keys.columns):
             self._problems.append("a key is null")
             return
         types = [field.type for field in key_type]
@@ -272,7 +277,7 @@ class _FileCheck:
 
     def _order(self, keys: pa.RecordBatch) -> None:
         key_type = self._schema.key_type
-        if any(column.null_count for column in keys.columns):
+        if _has_null(key_type, keys.columns):
             self._problems.append("a key is null")
             return
         with_last = keys if self._last is None else pa.concat_batches([self._last, keys])

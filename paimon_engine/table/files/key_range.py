@@ -48,7 +48,8 @@ class RangeReader:
     def conjuncts(self) -> list[Predicate]:
         """A condition that all rows in the range meet, for leaving out parts of files; others may meet it, too."""
         first = self._type.fields[0]
-        if not isinstance(first.type, AtomicType) or first.type.root not in _PLAIN_ROOTS:
+        # Of a null, which is below all others, such a condition is not true.
+        if not isinstance(first.type, AtomicType) or first.type.root not in _PLAIN_ROOTS or first.type.nullable:
             return []
         low = [] if self._low is None else [Compare(">=", first.name, self._low.values[0])]
         return [*low, *([] if self._high is None else [Compare("<=", first.name, self._high.values[0])])]

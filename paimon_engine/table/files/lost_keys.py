@@ -41,7 +41,7 @@ class LostKeys:
         """
         for field in self._keys:
             index = rows.schema.get_field_index(field.name)
-            if index >= 0 and rows.column(index).null_count:
+            if index >= 0 and rows.column(index).null_count and not field.type.nullable:
                 name = KEY_PREFIX + field.name
                 if name not in self._columns().column_names:
                     raise damaged(self._path, f"column {field.name!r} has nulls, but is a part of the key")

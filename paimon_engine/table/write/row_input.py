@@ -81,7 +81,7 @@ class RowInput:
             given = "is missing"
         if field.default_value is not None and column.null_count:
             column = column.fill_null(_default(field))
-        if not field.type.nullable and column.null_count:
+        if column.null_count and (not field.type.nullable or field.name in self._schema.primary_keys):
             raise InvalidArgumentError(f"column {field.name!r} is NOT NULL, but it {given} in the rows to be written")
         if _has_inner_null(column, field.type):
             raise InvalidArgumentError(f"a part of column {field.name!r} that is NOT NULL has a null")
