@@ -307,10 +307,9 @@ class NextSnapshot:
         files, request = self._view.live_files(), self._request
         # Overwrites are always checked in full: files that others have added are a conflict for them, too.
         plain = not request.replaces_all and request.overwrite is None
+        # With data evolution others may have added columns to rows of the changes.
+        plain = plain and not self._table.options.data_evolution_enabled
         new_entries = files.new_entries
-        plain = (
-            plain and not self._table.options.data_evolution_enabled
-        )  # others may add columns to rows of the changes
         if plain and new_entries is not None and self._checked is changes and not_concerning(new_entries, changes):
             return ()
         found = self._check_in_full(files.live, changes)
