@@ -122,12 +122,21 @@ def _stripe_rows(
 
 
 def _stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: list[pa.Field]) -> pa.RecordBatch:
+    # ORC's reader looks for `a.b` in the column `a` first, even if there is a column of that name.
+    paths = None if _has_ambiguous_names(file.schema) else leaf_paths(pa.schema(wanted), file.schema)
     try:
-        return file.read_stripe(number, leaf_paths(pa.schema(wanted), file.schema))
+        return file.read_stripe(number, paths)
     except pa.ArrowInvalid as error:
         if _FAR not in str(error):
             raise
     return read_far_stripe(source, file, number, wanted)
+
+
+def _has_ambiguous_names(schema: pa.Schema) -> bool:
+    """Whether the name of a column is also a path into another one."""
+    dotted = [name for name in schema.names if "." in name]
+    rows = [field.name for field in schema if pa.types.is_struct(field.type)] if dotted else []
+    return any(name.startswith(f"{row}.") for name in dotted for row in rows)
 
 
 def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> dict[int, int]:

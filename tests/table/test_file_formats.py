@@ -162,3 +162,18 @@ def test_multisets_of_anything_are_read_from_avro_and_not_written(tmp_path: Path
     fastavro.writer(sink, written, records)
     found = avro_rows.read_batches(io.BytesIO(sink.getvalue()), rows, path="a file")
     assert pa.Table.from_batches(found).to_pylist() == values
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_column_may_be_named_as_the_path_into_another_one(tmp_path: Path, file_format: str):
+    schema = pa.schema(
+        [("k", pa.int32()), ("a.b", pa.int32()), ("a", pa.struct([("b", pa.int32()), ("c", pa.string())]))]
+    )
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, options={"file.format": file_format})
+    written = [{"k": k, "a.b": 2 * k, "a": {"b": -k, "c": str(k)}} for k in range(5)]
+    table.write(pa.Table.from_pylist(written, schema))
+
+    assert table.to_arrow().to_pylist() == written
+    for names in (["a.b"], ["a"], ["k", "a.b"], ["a", "k"]):
+        found = table.to_arrow(where="`a.b` = 4", columns=names).to_pylist()
+        assert found == [{name: written[2][name] for name in names}]
