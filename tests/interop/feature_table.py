@@ -145,8 +145,8 @@ def _maintained(feature: Feature, table: Table, java: JavaPaimon, path: str) -> 
     now = open_table(path)
     after = _by_java(java, path)
     assert _without_variants(rows_of(now)) == _without_variants(after), feature.name
-    # A row that was there already has been written; only Java shows what variants are.
-    assert set(after) == set(before) or feature.options.get("merge-engine") == "aggregation", feature.name
+    # A row that was there already has been written; only Java shows what variants are. Postponed rows come to light.
+    assert set(after) >= set(before) or feature.options.get("merge-engine") == "aggregation", feature.name
     assert java.problems(path) == [], feature.name
     assert now.verify().status == "sound", feature.name
     return DONE
