@@ -218,3 +218,29 @@ def test_what_an_expiry_left_that_died_is_deleted() -> None:
 
     assert (result.status, result.stopped) == ("deleted", ())
     assert unreached(world.inner, ROOT) == {path for path in unreached(world.inner, ROOT) if "deletion/" in path}
+
+
+def test_a_branch_beside_a_main_without_snapshots_keeps_its_files_until_main_has_one() -> None:
+    """Main may just not be visible: its first commit, or its copy, tells."""
+    world = World()
+    world.create(keys=("k",), by=(), bucket=1)
+    world.table().create_branch("b")
+    for number in range(3):
+        world.write({1: number}, branch="b")
+    world.table("b").compact(full=True)
+    world.now_ms += 30 * DAY_MS
+
+    def expire() -> Any:
+        return world.table("b").expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms)
+
+    stopped = expire()
+    assert stopped.files_deleted == 0
+    assert "main has no snapshot, but branch b has" in stopped.stopped[0]
+    assert world.table("b").snapshots().num_rows == 4
+
+    world.write({9: 9})
+    world.write({1: 7}, branch="b")
+    world.now_ms += 30 * DAY_MS
+
+    assert expire().status == "expired"
+    assert unreached(world.inner, ROOT) == set()

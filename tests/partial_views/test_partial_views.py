@@ -111,3 +111,15 @@ def test_files_of_snapshots_that_a_branch_lacks_stay(deed: str) -> None:
 
     assert outcome.lost == (), outcome.message
     assert "stopped" in outcome.message
+
+
+@pytest.mark.parametrize("deed", ["expire_snapshots of a branch", "delete_branch", "remove_orphan_files"])
+def test_a_main_out_of_sight_keeps_what_it_shares_with_a_branch(deed: str) -> None:
+    """A copy in the order of paths has branches and data files before the snapshots of main."""
+    paths = whole("branched").files.keys()
+    hidden = {path for path in paths if path.startswith("snapshot/")}
+
+    outcome = run_trial("branched", View("without main's snapshots", frozenset(paths - hidden)), deed)
+
+    assert outcome.lost == (), outcome.message
+    assert "stopped" in outcome.message

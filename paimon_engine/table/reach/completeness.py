@@ -11,6 +11,8 @@ look unneeded. So the listing of each branch is compared with all other signs of
 2. Requests for single files: the ids next to both ends of the listing, at both ends of each gap in it, and those named
    by hints; likewise for changelogs. If such a file exists and is not listed, the listing is wrong.
 3. Tags or changelogs of a branch without any snapshot: no action leaves a branch like that.
+4. Branches with snapshots beside a main without any: a copy in the order of paths has branches and data files before
+   main's snapshots. Where main never had one, its first commit ends the doubt.
 
 Example: the listing shows snapshots 5 and 6, `LATEST` is 6, `EARLIEST` is 3. If a deletion record names 3 and 4, an
 expiry was interrupted, and nothing is missing. If none does, 3 and 4 may exist (a copy of the table has not reached
@@ -64,13 +66,14 @@ class MissingVersions:
     """Why versions of a branch may exist that are not listed.
 
     With `is_earlier` they are older than all listed snapshots, otherwise of any age. With `is_certain` a file is known
-    to exist that the listing lacks, so a user cannot confirm that nothing is missing.
+    to exist that the listing lacks, so a user cannot confirm that nothing is missing. `lasts`: as in `doubts.Doubt`.
     """
 
     branch: str
     reason: str
     is_earlier: bool = False
     is_certain: bool = False
+    lasts: bool = False
 
 
 def find_missing_versions(observed: BranchObservation) -> Iterator[MissingVersions]:
@@ -94,6 +97,19 @@ def find_missing_versions(observed: BranchObservation) -> Iterator[MissingVersio
     elif observed.snapshots:
         yield from _below(observed, of)
     yield from _changelogs(observed, of)
+
+
+def find_missing_main(observed: Sequence[BranchObservation]) -> Iterator[MissingVersions]:
+    """The reason to believe that all versions of main are missing from the listings; `observed` are all branches."""
+    others = [one.branch for one in observed if one.branch != MAIN_BRANCH and one.snapshots]
+    main = next((one for one in observed if one.branch == MAIN_BRANCH), None)
+    if others and main is not None and not main.snapshots and not main.unlisted:
+        yield MissingVersions(
+            MAIN_BRANCH,
+            f"main has no snapshot, but branch {shown(others)} has, and may share files with those of main; {WAIT}, or "
+            "commit to main if it never had one",
+            lasts=True,
+        )
 
 
 def _without_snapshots(observed: BranchObservation, of: str) -> Iterator[MissingVersions]:

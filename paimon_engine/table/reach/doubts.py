@@ -34,6 +34,7 @@ class Doubt:
     may_pass: bool = False
     path: str | None = None
     is_certain: bool = False
+    lasts: bool = False
 
     def might_need(self, branch: str, born: int | None) -> bool:
         """Whether it may need a file of `branch` that was created by snapshot id `born`; None: unknown."""

@@ -34,7 +34,12 @@ from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, 
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.reach.completeness import BranchObservation, find_missing_versions
+from paimon_engine.table.reach.completeness import (
+    BranchObservation,
+    MissingVersions,
+    find_missing_main,
+    find_missing_versions,
+)
 from paimon_engine.table.reach.doubts import Doubt, missing_between
 from paimon_engine.table.reach.observation import observe_branch
 from paimon_engine.table.state.changelogs import changelog_ids, keeps_delta, read_changelog
@@ -134,13 +139,14 @@ def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots
     found: list[Root] = []
     doubts: list[Doubt] = []
     earlier: list[Doubt] = []
-    for branch in (MAIN_BRANCH, *branches(table)):
-        on_branch = with_branch_paths(table, branch)
-        seen = observe_branch(on_branch)
-        for unseen in find_missing_versions(seen):
-            doubt = Doubt(branch, None, unseen.reason, may_pass=True, is_certain=unseen.is_certain)
-            (earlier if unseen.is_earlier else doubts).append(doubt)
-        for item in _roots_of(on_branch, seen):
+    observed = observe_branches(table)
+    for unseen in missing_versions(observed):
+        doubt = Doubt(
+            unseen.branch, None, unseen.reason, may_pass=True, is_certain=unseen.is_certain, lasts=unseen.lasts
+        )
+        (earlier if unseen.is_earlier else doubts).append(doubt)
+    for seen in observed:
+        for item in _roots_of(with_branch_paths(table, seen.branch), seen):
             if isinstance(item, Root):
                 found.append(item)
             else:
@@ -151,6 +157,16 @@ def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots
         elif item not in doubts:
             doubts.append(item)
     return Roots(found, doubts, earlier)
+
+
+def observe_branches(table: TableHandle) -> list[BranchObservation]:
+    """What is seen of each branch, main's first. Raises: StorageError."""
+    return [observe_branch(with_branch_paths(table, branch)) for branch in (MAIN_BRANCH, *branches(table))]
+
+
+def missing_versions(observed: Sequence[BranchObservation]) -> list[MissingVersions]:
+    """Why versions of the table may exist that the listings do not show; `observed` are all branches."""
+    return [*(one for seen in observed for one in find_missing_versions(seen)), *find_missing_main(observed)]
 
 
 def _unlisted(table: TableHandle, absent: Collection[RootIdentity]) -> list[Root | Doubt]:

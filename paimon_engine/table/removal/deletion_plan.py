@@ -346,8 +346,8 @@ def _with_released(
             stopped=found.stopped,
         )
     asked = [root for root in seen if root.identity not in plan.unchecked]
-    lost = lost_roots(table, seen)
-    more = _sized(table, _without_reached(table, _without_doubtful(table, more, lost), asked, executor))
+    lost = dict.fromkeys([*lost_roots(table, seen), *(doubt for doubt in plan.doubts if doubt.lasts)])
+    more = _sized(table, _without_reached(table, _without_doubtful(table, more, list(lost)), asked, executor))
     # Messages about the old doubts are replaced: `more` was checked against all doubts again.
     old_doubts = tuple(f": {doubt.reason}" for doubt in plan.doubts)
     stopped = (*(text for text in plan.stopped if not text.endswith(old_doubts)), *more.stopped)

@@ -31,13 +31,12 @@ from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.reach.completeness import WAIT, MissingVersions, find_missing_versions, shown
-from paimon_engine.table.reach.observation import files_of_interrupted_deletions, observe_branch
-from paimon_engine.table.reach.reachability import Root, with_branch_paths
+from paimon_engine.table.reach.completeness import WAIT, MissingVersions, shown
+from paimon_engine.table.reach.observation import files_of_interrupted_deletions
+from paimon_engine.table.reach.reachability import Root, missing_versions, observe_branches, with_branch_paths
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.state.manifests import commit_note, read_manifest, read_manifest_list, writer_of
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import branches
 
 _LIST: Final = "manifest-list-"
 _MANIFEST: Final = "manifest-"
@@ -62,9 +61,7 @@ class OrphanScan:
 
 def orphan_doubts(table: TableHandle, seen: OrphanScan) -> list[MissingVersions]:
     """Why the orphans may belong to versions that are not listed; empty if they certainly do not."""
-    found: list[MissingVersions] = []
-    for branch in (MAIN_BRANCH, *branches(table)):
-        found += find_missing_versions(observe_branch(with_branch_paths(table, branch)))
+    found = missing_versions(observe_branches(table))
     found += _without_schema(table, seen.roots)
     files = [info for info in seen.orphans if _is_of_a_commit(info)]
     if not files:

@@ -11,18 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paimon_engine.executor import Executor
-from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.reach.completeness import find_missing_versions
-from paimon_engine.table.reach.observation import observe_branch
-from paimon_engine.table.reach.reachability import with_branch_paths
+from paimon_engine.table.reach.reachability import missing_versions, observe_branches
 from paimon_engine.table.removal.deletion_plan import DeletedFile
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.orphan_removal import remove_behind_a_fence
 from paimon_engine.table.removal.orphans import NameScan, Orphans
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +64,4 @@ def _name(info: FileInfo) -> str:
 
 def _unseen_versions(table: TableHandle) -> list[str]:
     """Why versions of the table may exist that the listings do not show."""
-    return [
-        doubt.reason
-        for branch in (MAIN_BRANCH, *branches(table))
-        for doubt in find_missing_versions(observe_branch(with_branch_paths(table, branch)))
-    ]
+    return [doubt.reason for doubt in missing_versions(observe_branches(table))]
