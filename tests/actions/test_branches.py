@@ -144,6 +144,35 @@ def test_a_branch_whose_origin_expires_meanwhile_is_taken_back():
     history.assert_exact()
 
 
+def test_a_creation_that_is_overtaken_leaves_the_branch_of_others_as_it_is():
+    """It sleeps before each of its changes in turn, while the tag expires and others make a branch of that name."""
+    for number in range(20):
+        storage = EventStorage()
+        history = tagged(storage)
+        overtaken: list[bool] = []
+
+        def overtake(history: History = history, overtaken: list[bool] = overtaken) -> None:
+            overtaken.append(True)
+            history.write("b").compact("c")
+            if "dev" in branches(history.handle):
+                delete(history, "dev")
+            history.delete_tag("base")
+            history.expire(retain_max=1)
+            create(history, "dev", snapshot=3)
+
+        storage.at(number, overtake)
+        try:
+            create(history, "dev", tag="base")
+        except ConflictError as error:
+            assert "another process creates branch 'dev'" in str(error)
+        if not overtaken:
+            assert number > 3
+            return
+        assert (history.ids("dev"), history.tags("dev")) == ([3], [])
+        history.assert_sound()
+    raise AssertionError("never ended")
+
+
 def crashes(make: Any, act: Any, check: Any, storage: type[EventStorage] = EventStorage) -> None:
     """`act` on what `make` gives is interrupted at each call of the store in turn, checked, and then repeated."""
     for number in range(200):

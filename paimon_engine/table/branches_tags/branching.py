@@ -9,7 +9,7 @@ Source: `FileSystemBranchManager` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from paimon_engine.errors import ConflictError, NotFoundError, StorageError, UnsupportedError
@@ -19,7 +19,7 @@ from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.reach.reachability import all_roots, with_branch_paths
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered
-from paimon_engine.table.state.snapshots import branch_exists, branches
+from paimon_engine.table.state.snapshots import branch_exists, branches, snapshot_ids
 
 
 def refuse_server(table: TableHandle) -> None:
@@ -50,8 +50,8 @@ def existing_branch(table: TableHandle, name: str) -> TableHandle:
 def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: Tag | None) -> dict[str, bytes]:
     """The files of a new branch, in the order of writing: at any moment the written ones make a valid branch.
 
-    They are main's schemas up to that of the snapshot and of those before (all of them without one), the tag, and the
-    snapshot.
+    They are main's schemas up to that of the snapshot and of those before (all of them without one), the snapshot, and
+    the tag.
     """
     main, paths = with_branch_paths(table, MAIN_BRANCH).paths, TablePaths(table.paths.root, name)
     ids = numbered(table.env, main.schema_dir, SCHEMA_PREFIX)
@@ -62,10 +62,10 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     # The newest one first: then an old schema is never taken for the branch's latest.
     newest_first = sorted(wanted, reverse=True)
     files = {paths.schema(number): schema_bytes(table, main.schema(number)) for number in newest_first}
-    if tag is not None:
-        files[paths.tag(tag.name)] = tag_to_json(tag).encode()
     if snapshot is not None:
         files[paths.snapshot(snapshot.id)] = snapshot_to_json(snapshot).encode()
+    if tag is not None:
+        files[paths.tag(tag.name)] = tag_to_json(tag).encode()
     return files
 
 
@@ -96,21 +96,43 @@ def is_unfinished(table: TableHandle, name: str, origin_text: str) -> bool:
 def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], origin_text: str) -> None:
     """Makes a branch of its files, or what an earlier try has left to do.
 
+    Others may have deleted the branch and made another of that name while this process slept, even for hours. Then the
+    snapshot and the tag that it has added are deleted; schemas stay, since both branches may have them.
+
     Raises: ConflictError if another process makes another branch of that name.
     """
+    made: list[str] = []
     for _ in range(_ROUNDS_MAX):
         table.env.storage.overwrite(_marker(table, name), origin_text.encode())
         for path, data in files.items():
-            if not table.env.storage.create(path, data) and _read_or_none(table, path) not in (data, None):
-                raise ConflictError(
-                    f"{path} exists already: another process creates branch {name!r}, or left parts of it; "
-                    "delete it first"
-                )
+            check_not_of_others(table, name, files, made)
+            if table.env.storage.create(path, data):
+                made.append(path)
+        check_not_of_others(table, name, files, made)
         # Who deletes a branch of that name meanwhile takes what there is of this one.
         if all(table.env.storage.exists(path) for path in files):
             finish_branch(table, name)
             return
     raise ConflictError(f"others keep deleting branch {name!r} of {table.paths.root} while it is made; run it again")
+
+
+def check_not_of_others(table: TableHandle, name: str, files: Mapping[str, bytes], made: Sequence[str] = ()) -> None:
+    """Raises ConflictError if a branch of that name has other files than these, and deletes those `made`."""
+    paths = TablePaths(table.paths.root, name)
+    others = [path for path, data in files.items() if _read_or_none(table, path) not in (data, None)]
+    own = [path for path in files if path.startswith(f"{paths.snapshot_dir}/")]
+    if not others and own:
+        # Commits to this branch follow its own snapshot without a gap.
+        ids = snapshot_ids(with_branch_paths(table, name))
+        first = next(iter(ids), 0)
+        follow = ids == list(range(first, first + len(ids))) and paths.snapshot(first) in own
+        others = [] if follow or not ids else [path for path in map(paths.snapshot, ids) if path not in own]
+    if others:
+        schemas = f"{paths.schema_dir}/"
+        table.env.storage.delete([path for path in made if not path.startswith(schemas) and path not in others])
+        raise ConflictError(
+            f"{others[0]} exists already: another process creates branch {name!r}, or left parts of it; delete it first"
+        )
 
 
 def _read_or_none(table: TableHandle, path: str) -> bytes | None:
