@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from paimon_engine.env import Env
 from paimon_engine.executor import LocalExecutor
 
 
 class Meddling(LocalExecutor):
     """Runs the tasks, then lets somebody else change the table before the results are committed; `times` times."""
 
-    def __init__(self, meddle: Callable[[], Any], times: int = 1) -> None:
-        super().__init__()
+    def __init__(self, meddle: Callable[[], Any], times: int = 1, *, env: Env | None = None) -> None:
+        super().__init__(env=env)
         self._meddle = meddle
         self._times = times
 

@@ -54,7 +54,7 @@ from paimon_engine.table.commit.request import (
 from paimon_engine.table.commit.snapshot_walk import snapshots_after
 from paimon_engine.table.state.handle import TableHandle, index_file_path
 from paimon_engine.table.state.partitions import partition_names
-from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshots_of_user
+from paimon_engine.table.state.snapshots import is_latest, latest_snapshot, read_snapshot, snapshots_of_user
 from paimon_engine.table.state.table_entry import TableEntry
 from paimon_engine.table.state.unneeded import delete_unneeded
 
@@ -194,8 +194,8 @@ class _Commit:
             other = self._recorder.begin(latest.id if latest else 0)
         except NotFoundError as error:
             self._known = None
-            if latest is not None and latest_snapshot_id(self._table) != latest.id:
-                raise _TryAgain from error  # the base expired while this try was prepared
+            if latest is not None and not is_latest(self._table, latest):
+                raise _TryAgain from error  # the base expired, or was rolled back, while this try was prepared
             raise
         if other is not None:
             return self._finish(other)

@@ -59,18 +59,24 @@ def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
 
 
 def read_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> T:
-    """The result of `look` for the latest snapshot; repeated if that snapshot expires while it is read.
+    """The result of `look` for the latest snapshot; repeated if it expires, or is rolled back, while it is read.
 
-    Raises: NotFoundError if a file is missing though there is no newer snapshot.
+    Raises: NotFoundError if a file is missing though it is still the latest one.
     """
     for _ in range(_LOOKS_MAX - 1):
         snapshot = latest_snapshot(table)
         try:
             return look(snapshot)
         except NotFoundError:
-            if snapshot is None or latest_snapshot_id(table) == snapshot.id:
+            if snapshot is None or is_latest(table, snapshot):
                 raise
     return look(latest_snapshot(table))
+
+
+def is_latest(table: TableHandle, snapshot: Snapshot) -> bool:
+    """Whether it is still the latest one; after a rollback another commit may have its id."""
+    found = latest_snapshot(table)
+    return found is not None and same_commit(found, snapshot)
 
 
 def lower_latest_hint(table: TableHandle, snapshot_id: int) -> None:
