@@ -366,6 +366,17 @@ def test_an_empty_branch_with_rows_of_its_own_replaces_main():
     history.assert_exact()
 
 
+def test_main_gets_its_first_snapshots_from_a_branch():
+    history = History()
+    create(history, "dev")
+    history.write("a", branch="dev").write("b", branch="dev")
+
+    result = forward(history, "dev")
+
+    assert (result.status, result.stopped, history.ids()) == ("forwarded", (), [1, 2])
+    history.assert_exact()
+
+
 def test_a_branch_without_snapshots_leads_nowhere():
     history = tagged()
     create(history, "dev")

@@ -111,9 +111,14 @@ class Roots(list[Root]):
         self.earlier = tuple(earlier)
 
     def checked(self) -> Roots:
-        """The roots themselves. Raises: CorruptTableError if there is a doubt."""
+        """The roots themselves.
+
+        Raises: CorruptTableError if there is a doubt. That of a main without snapshots, as it is before its first
+        commit, keeps files from being deleted, no more.
+        """
         for doubt in self.doubts:
-            raise CorruptTableError(doubt.reason)
+            if not doubt.lasts:
+                raise CorruptTableError(doubt.reason)
         return self
 
     def settled(self, is_gone: Callable[[Doubt], bool]) -> Roots:

@@ -181,10 +181,11 @@ def _parted(plan: DeletionPlan, stay: Collection[str]) -> dict[str, Any]:
 
 def _without_doubtful(table: TableHandle, plan: DeletionPlan, doubts: Sequence[Doubt]) -> DeletionPlan:
     """The plan without files that a root in doubt may need; its `stopped` names the doubts."""
+    paths = [*plan.data, *plan.metadata]
+    doubts = [doubt for doubt in doubts if paths or not doubt.lasts]
     if not doubts:
         return plan
     branch = table.paths.branch
-    paths = [*plan.data, *plan.metadata]
     left = {path for path in paths if any(doubt.might_need(branch, plan.born.get(path)) for doubt in doubts)}
     what = "nothing is deleted" if len(left) == len(paths) else f"{len(left)} files are left"
     reasons = tuple(f"{what}: {reason}" for reason in dict.fromkeys(doubt.reason for doubt in doubts))
