@@ -17,8 +17,8 @@ CLEAN := env -u PYTHONPATH -u PYTHONHOME -u PYTHONSTARTUP -u PYTHONDONTWRITEBYTE
 # For example: make test PYTEST_ARGS="tests/format -x"
 PYTEST_ARGS ?=
 
-# Each worker takes whole files, so that what tests of a file share is made once; more than four need too much memory.
-# tests/conftest.py says how many, and puts the longest files first, which xdist must not order again.
+# Each core takes whole files, so that what tests of a file share is made once; more than four would need too much memory.
+# tests/conftest.py puts the longest files first, which xdist must not order again by numbers of tests.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # What needs no Java and no server, for the daily loop.
 FAST := tests/lsm tests/merge tests/meta tests/predicate tests/test_tidy.py

@@ -76,11 +76,6 @@ def pytest_configure(config: pytest.Config) -> None:
         end_with_parent()
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores: what drives Airflow, Spark and other servers waits for them part of its time."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run what takes minutes")
     parser.addoption("--install", action="store_true", help="also install the wheel into an empty environment")
