@@ -101,10 +101,15 @@ def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], orig
 
     Raises: ConflictError if another process makes another branch of that name.
     """
+    schemas = f"{TablePaths(table.paths.root, name).schema_dir}/"
     made: list[str] = []
     for _ in range(_ROUNDS_MAX):
         table.env.storage.overwrite(_marker(table, name), origin_text.encode())
         for path, data in files.items():
+            if path.startswith(schemas):
+                if not table.env.storage.create(path, data) and _read_or_none(table, path) not in (data, None):
+                    raise _taken(path, name)
+                continue
             check_not_of_others(table, name, files, made)
             if table.env.storage.create(path, data):
                 made.append(path)
@@ -117,22 +122,28 @@ def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], orig
 
 
 def check_not_of_others(table: TableHandle, name: str, files: Mapping[str, bytes], made: Sequence[str] = ()) -> None:
-    """Raises ConflictError if a branch of that name has other files than these, and deletes those `made`."""
+    """Compares snapshots and tag of a branch of that name with these files; if others differ, deletes those `made`.
+
+    Raises: ConflictError then.
+    """
     paths = TablePaths(table.paths.root, name)
-    others = [path for path, data in files.items() if _read_or_none(table, path) not in (data, None)]
-    own = [path for path in files if path.startswith(f"{paths.snapshot_dir}/")]
-    if not others and own:
+    versions = {path: data for path, data in files.items() if not path.startswith(f"{paths.schema_dir}/")}
+    others = [path for path, data in versions.items() if _read_or_none(table, path) not in (data, None)]
+    if not others and versions:
         # Commits to this branch follow its own snapshot without a gap.
         ids = snapshot_ids(with_branch_paths(table, name))
-        first = next(iter(ids), 0)
-        follow = ids == list(range(first, first + len(ids))) and paths.snapshot(first) in own
-        others = [] if follow or not ids else [path for path in map(paths.snapshot, ids) if path not in own]
+        found = [paths.snapshot(number) for number in ids]
+        follows = not ids or (found[0] in versions and ids[-1] - ids[0] + 1 == len(ids))
+        others = [] if follows else [path for path in found if path not in versions]
     if others:
-        schemas = f"{paths.schema_dir}/"
-        table.env.storage.delete([path for path in made if not path.startswith(schemas) and path not in others])
-        raise ConflictError(
-            f"{others[0]} exists already: another process creates branch {name!r}, or left parts of it; delete it first"
-        )
+        table.env.storage.delete([path for path in made if path not in others])
+        raise _taken(others[0], name)
+
+
+def _taken(path: str, name: str) -> ConflictError:
+    return ConflictError(
+        f"{path} exists already: another process creates branch {name!r}, or left parts of it; delete it first"
+    )
 
 
 def _read_or_none(table: TableHandle, path: str) -> bytes | None:
