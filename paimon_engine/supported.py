@@ -104,7 +104,6 @@ _WRITE_BLOCKERS: Final = (
     *(f"pk-{kind}.index.columns" for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")),
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
-    "primary-key.nullable",
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
     "data-evolution.row-sidecar.enabled",

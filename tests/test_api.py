@@ -122,8 +122,8 @@ def test_a_table_opens_by_its_path(departures: Table):
 
 
 def test_an_option_that_the_engine_lacks_is_refused_at_creation(catalog: Catalog):
-    options = {"bucket": 1, "primary-key.nullable": "true"}
-    with pytest.raises(UnsupportedError, match=r"primary-key\.nullable"):
+    options = {"bucket": 1, "metadata.iceberg-compatible": "true"}
+    with pytest.raises(UnsupportedError, match=r"metadata\.iceberg-compatible"):
         catalog.create_table("db.t", schema=SCHEMA, primary_keys=["day", "flight"], options=options)
 
 

@@ -23,6 +23,7 @@ trailing zeros; slower, and they compare with `S` keys in the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import takewhile
 from typing import Any
 
@@ -86,6 +87,8 @@ def _zero(arrow_type: pa.DataType) -> pa.Scalar:
         return pa.scalar(b"").cast(arrow_type)
     if pa.types.is_temporal(arrow_type):
         return pa.scalar(0, _integer_like(arrow_type)).cast(arrow_type)
+    if pa.types.is_decimal(arrow_type):
+        return pa.scalar(Decimal(0), arrow_type)
     return pa.scalar(0).cast(arrow_type)
 
 

@@ -18,7 +18,7 @@ from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.casts import is_alterable, is_implicit
 from paimon_engine.meta.fixed_options import FIXED_OPTIONS
 from paimon_engine.meta.option_names import rename_in_options
-from paimon_engine.meta.schema import VERSION, TableSchema, keys_of_options, not_null_keys, with_nested_ids
+from paimon_engine.meta.schema import VERSION, TableSchema, keys_of_options, with_key_nullability, with_nested_ids
 from paimon_engine.meta.schema_change import (
     AddColumn,
     ColumnPath,
@@ -67,12 +67,8 @@ def altered(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
     draft = _Draft(schema, next_id, schema.options, has_snapshots)
     for change in changes:
         draft = replace(draft, schema=_applied(draft, change))
-    made = keys_of_options(draft.schema)
-    made = replace(
-        made,
-        row_type=not_null_keys(made.row_type, made.primary_keys),
-        highest_field_id=next(next_id) - 1,
-    )
+    made = with_key_nullability(keys_of_options(draft.schema))
+    made = replace(made, highest_field_id=next(next_id) - 1)
     if made == schema:
         return schema
     made = replace(made, id=schema.id + 1, time_ms=time_ms, version=VERSION)
@@ -357,8 +353,8 @@ def _retype(schema: TableSchema, change: UpdateColumnType) -> RowType:
 
 def _renull(schema: TableSchema, change: UpdateColumnNullability) -> RowType:
     path = path_of(schema.row_type, change.name)
-    if change.nullable:
-        _refuse_keys(schema, path, "made nullable", keys=schema.primary_keys)
+    if change.nullable != schema.table_options.nullable_keys:
+        _refuse_keys(schema, path, "made nullable" if change.nullable else "made NOT NULL", keys=schema.primary_keys)
 
     def renulled(old: DataType) -> DataType:
         new = with_nullable(old, nullable=change.nullable)

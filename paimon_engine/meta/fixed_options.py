@@ -19,6 +19,7 @@ FIXED_OPTIONS: Final = frozenset(
         "path",
         "merge-engine",
         "primary-key",
+        "primary-key.nullable",
         "partition",
         "rowkind.field",
         "dynamic-bucket.initial-buckets",

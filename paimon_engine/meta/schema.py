@@ -231,7 +231,7 @@ def new_schema(
     schema = keys_of_options(schema)
     fields, highest = _assign_ids(columns)
     row_type = RowType(fields, nullable=False)
-    return replace(schema, row_type=not_null_keys(row_type, schema.primary_keys), highest_field_id=highest)
+    return with_key_nullability(replace(schema, row_type=row_type, highest_field_id=highest))
 
 
 def keys_of_options(schema: TableSchema) -> TableSchema:
@@ -251,13 +251,14 @@ def keys_of_options(schema: TableSchema) -> TableSchema:
     return replace(schema, options=options, primary_keys=keys["primary-key"], partition_keys=keys["partition"])
 
 
-def not_null_keys(row_type: RowType, primary_keys: Sequence[str]) -> RowType:
-    """The columns, those of the primary key NOT NULL."""
+def with_key_nullability(schema: TableSchema) -> TableSchema:
+    """The schema, whose primary key is NOT NULL, or may be null with `primary-key.nullable`, whatever was given."""
+    nullable = schema.table_options.nullable_keys
     fields = [
-        replace(item, type=with_nullable(item.type, nullable=False)) if item.name in primary_keys else item
-        for item in row_type
+        replace(item, type=with_nullable(item.type, nullable=nullable)) if item.name in schema.primary_keys else item
+        for item in schema.row_type
     ]
-    return replace(row_type, fields=tuple(fields))
+    return replace(schema, row_type=replace(schema.row_type, fields=tuple(fields)))
 
 
 def _assign_ids(columns: RowType) -> tuple[tuple[DataField, ...], int]:

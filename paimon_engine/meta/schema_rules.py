@@ -169,6 +169,8 @@ def _check_keys(schema: TableSchema) -> None:
         for key in keys:
             if not isinstance(columns.field(key).type, AtomicType):
                 raise InvalidArgumentError(f"{role} column {key!r} must not have a nested type")
+    if schema.table_options.nullable_keys and not schema.primary_keys:
+        raise InvalidArgumentError("'primary-key.nullable' = 'true' is for tables with a primary key; remove it")
     for key in schema.partition_keys:
         data_type = columns.field(key).type
         if isinstance(data_type, AtomicType) and data_type.root in BINARY_ROOTS:

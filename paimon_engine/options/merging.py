@@ -47,6 +47,11 @@ class MergeOptions(OptionTexts):
         return self._bool("sequence.snapshot-ordering", default=False)
 
     @property
+    def nullable_keys(self) -> bool:
+        """Whether columns of the primary key may be null; a null equals a null, and is below all other values."""
+        return self._bool("primary-key.nullable", default=False)
+
+    @property
     def default_values(self) -> Mapping[str, str]:
         """Text that a read gives for null, by column."""
         return self._by_column("default-value")

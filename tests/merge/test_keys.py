@@ -157,7 +157,19 @@ def test_nested_columns_are_no_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["INT", "STRING", "BOOLEAN", "DOUBLE", "DECIMAL(30, 2)", "TIMESTAMP(9)", "DATE", "BYTES"]
+    "name",
+    [
+        "INT",
+        "STRING",
+        "BOOLEAN",
+        "DOUBLE",
+        "DECIMAL(30, 2)",
+        "DECIMAL(10, 2)",
+        "DECIMAL(20, 0)",
+        "TIMESTAMP(9)",
+        "DATE",
+        "BYTES",
+    ],
 )
 def test_null_is_the_smallest_key_and_no_other(name: str) -> None:
     low: dict[str, Any] = {"STRING": "", "BOOLEAN": False, "DOUBLE": float("-inf"), "BYTES": b""}

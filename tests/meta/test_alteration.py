@@ -296,7 +296,8 @@ def test_changes_that_are_refused_name_a_remedy(changes: Sequence[SchemaChange],
 
 @pytest.mark.parametrize("key", sorted(FIXED_OPTIONS - {"primary-key", "partition"}))
 def test_options_of_stored_files_are_fixed_from_the_first_snapshot_on(key: str):
-    before = schema_of(**{key: "k"})
+    # Of these, the columns of a new table depend on one alone.
+    before = schema_of(**{key: "true" if key == "primary-key.nullable" else "k"})
 
     with pytest.raises(InvalidArgumentError, match=f"'{key}' says what the stored files mean"):
         after(before, SetOption(key, "b"))
@@ -314,6 +315,15 @@ def test_before_the_first_snapshot_keys_can_still_come_by_option():
         {"bucket": "2", "bucket-key": "k"},
         "INT NOT NULL",
     )
+
+
+def test_before_the_first_snapshot_keys_become_nullable_by_option_and_back():
+    before = schema_of()
+    made = after(before, SetOption("primary-key.nullable", "true"), has_snapshots=False)
+    back = after(made, SetOption("primary-key.nullable", "false"), has_snapshots=False)
+
+    kinds = [[one.row_type.field(name).type.nullable for name in one.primary_keys] for one in (before, made, back)]
+    assert kinds == [[answer] * len(before.primary_keys) for answer in (False, True, False)]
 
 
 @pytest.mark.parametrize(

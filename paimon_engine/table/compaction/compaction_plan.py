@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, naming
-from paimon_engine.format.binary_row import decode_row
+from paimon_engine.errors import CorruptTableError, NotFoundError, naming
 from paimon_engine.lsm.amplification import read_amplification
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
@@ -103,7 +102,6 @@ def _plan_bucket(plan: CompactionPlan, bucket: Bucket, total_buckets: int) -> Co
     table, goal = plan.table, plan.goal
     if table.options.snapshot_ordering:
         check_numbered(plan.files[bucket])
-    _check_keys(table, plan.files[bucket])
     deleted = _deleted_counts(table, bucket, plan.vectors.get(bucket, ()))
     with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
         planned = plan_bucket(
@@ -118,16 +116,6 @@ def _plan_bucket(plan: CompactionPlan, bucket: Bucket, total_buckets: int) -> Co
     if isinstance(planned, NothingToDo) or goal.task_memory_bytes is None:
         return planned
     return planned.within(goal.task_memory_bytes)
-
-
-def _check_keys(table: TableHandle, files: Sequence[DataFile]) -> None:
-    """Raises UnsupportedError if keys are null, by the counts of the files, or by their smallest keys."""
-    types = [field.type for field in table.schema.key_type]
-    for file in files if any(one.nullable for one in types) else ():
-        if any(file.key_stats.null_counts) or None in decode_row(types, file.min_key):
-            raise UnsupportedError(
-                f"{file.name}: keys are null ('primary-key.nullable'); such tables are read, but not compacted"
-            )
 
 
 def _by_need(plan: CompactionPlan, task: CompactTask) -> tuple[float, int, Bucket]:

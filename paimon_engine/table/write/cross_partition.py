@@ -53,7 +53,7 @@ from paimon_engine.format.binary_row import decode_row, to_arrow_array
 from paimon_engine.merge.keys import Keys, join_keys, normalise_keys
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.options import TableOptions
-from paimon_engine.predicate import And, Compare, Predicate
+from paimon_engine.predicate import And, Compare, IsNull, Or, Predicate
 from paimon_engine.table.commit.commit import IndexRead
 from paimon_engine.table.files.bucketing import BucketRows, partition_codes, split_by_assigned_bucket
 from paimon_engine.table.read.reader import RowSelection, read_split
@@ -125,10 +125,16 @@ class _Incoming:
         self.keys.append(_keys(self._schema, rows))
         self.numbers.append(numbers[codes])
 
-    def range_of(self, column: str) -> tuple[object, object]:
-        """Smallest and largest value of a column."""
-        bounds = [pc.min_max(rows[column]) for rows in self.rows]
-        return min(bound["min"].as_py() for bound in bounds), max(bound["max"].as_py() for bound in bounds)
+    def range_of(self, column: str) -> Predicate:
+        """What holds for every value of a column: between the smallest and the largest one, or null if one is."""
+        bounds = [pc.min_max(rows[column]) for rows in self.rows if rows[column].null_count < rows.num_rows]
+        parts: list[Predicate] = []
+        if bounds:
+            low, high = min(one["min"].as_py() for one in bounds), max(one["max"].as_py() for one in bounds)
+            parts.append(And((Compare(">=", column, low), Compare("<=", column, high))))
+        if any(rows[column].null_count for rows in self.rows):
+            parts.append(IsNull(column))
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
 @dataclass(slots=True)
@@ -219,12 +225,11 @@ def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _Ke
 
 
 def _key_range(table: TableHandle, incoming: _Incoming) -> Predicate | None:
-    """Between the smallest and the largest value of the first key column; None for types without such statistics."""
+    """The range of the first key column; None for types without such statistics."""
     first = table.schema.key_type.fields[0]
     if not isinstance(first.type, AtomicType) or first.type.root not in _RANGED_ROOTS:
         return None
-    low, high = incoming.range_of(first.name)
-    return And((Compare(">=", first.name, low), Compare("<=", first.name, high)))
+    return incoming.range_of(first.name)
 
 
 # ── what to do ──────────────────────────────────────────────────────────────────────────────────

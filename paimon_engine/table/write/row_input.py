@@ -81,7 +81,7 @@ class RowInput:
             given = "is missing"
         if field.default_value is not None and column.null_count:
             column = column.fill_null(_default(field))
-        if column.null_count and (not field.type.nullable or field.name in self._schema.primary_keys):
+        if column.null_count and not self._may_be_null(field):
             raise InvalidArgumentError(f"column {field.name!r} is NOT NULL, but it {given} in the rows to be written")
         if _has_inner_null(column, field.type):
             raise InvalidArgumentError(f"a part of column {field.name!r} that is NOT NULL has a null")
@@ -91,6 +91,10 @@ class RowInput:
                 "is never empty, and 'metadata', whose version is 1; this has others"
             )
         return column
+
+    def _may_be_null(self, field: DataField) -> bool:
+        is_key = field.name in self._schema.primary_keys
+        return field.type.nullable and (not is_key or self._options.nullable_keys)
 
     # ── kinds ───────────────────────────────────────────────────────────────────────────────────
 

@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="processes, each with a Java of its own")
     parser.add_argument("--again", type=Path, help="a program that was found earlier")
     parser.add_argument("--release", choices=list(RELEASES), default="0.9", help="of Java Paimon")
+    parser.add_argument("--null-keys", action="store_true", help="with nulls in primary keys, which only release 2 has")
     parser.add_argument("--no-shrink", action="store_true", help="only print which seeds differ, and how")
     parser.add_argument("--most", type=int, default=20, help="differences after which it ends")
     asked = parser.parse_args()
@@ -49,9 +50,9 @@ def _many(seeds: range, asked: argparse.Namespace) -> int:
     with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
         trials = {
             (
-                pool.submit(trial, seed, asked.release)
+                pool.submit(trial, seed, asked.release, null_keys=asked.null_keys)
                 if asked.no_shrink
-                else pool.submit(small_trial, seed, FOUND, asked.release)
+                else pool.submit(small_trial, seed, FOUND, asked.release, null_keys=asked.null_keys)
             ): seed
             for seed in seeds
         }

@@ -33,9 +33,11 @@ from tests.interop.histories.modes import (
     producer_of,
     why_not_ready,
 )
+from tests.interop.histories.null_keys import OPTION as NULL_KEYS
 from tests.interop.histories.program import Program, Step
 from tests.interop.histories.values import ARRAYS_OF_ARRAYS, LINES
 from tests.support.canonical import Row, difference, rows_of, table_of, text_of
+from tests.support.nullable_keys import allow_null_keys
 from tests.support.oracle import JavaPaimon
 
 SIDES = ("java", "here", "turns")
@@ -75,6 +77,8 @@ def check_program(program: Program, oracle: JavaPaimon, folder: Path) -> None:
             partition_keys=list(program.partition_keys),
             options=dict(program.options),
         )
+        if NULL_KEYS in program.options:
+            allow_null_keys(path)
     trial = _Trial(program, oracle, paths)
     trial.run()
     trial.compare()
@@ -393,6 +397,8 @@ def _in_java(oracle: JavaPaimon, path: Path, step: Step) -> None:
             call("compact", table=table, full=step["full"])
         case "alter" | "switch":
             call("alter", table=table, changes=step["changes"])
+            if NULL_KEYS in open_table(table).schema.options:
+                allow_null_keys(path)
         case "tag":
             call("create_tag", table=table, tag=step["tag"])
         case "delete":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.interop.histories.draw import draw_program
+from tests.interop.histories.null_keys import with_null_keys
 from tests.interop.histories.program import Program, to_json
 from tests.interop.histories.shrink import failure, shrunk
 from tests.interop.histories.values import BITS
@@ -23,10 +24,11 @@ NOT_ALIKE = ("record-level.expire-time", "record-level.time-field")
 _JAVA: dict[str, JavaPaimon] = {}
 
 
-def program_for(seed: int, release: str) -> Program:
+def program_for(seed: int, release: str, *, null_keys: bool = False) -> Program:
     """The program of a seed, without what releases of Java do in different ways."""
     program = draw_program(seed)
-    return program if release == "0.9" else _for_java_2(program)
+    program = program if release == "0.9" else _for_java_2(program)
+    return with_null_keys(program, seed) if null_keys else program
 
 
 def _for_java_2(program: Program) -> Program:
@@ -86,14 +88,14 @@ def _is_of_other_column(option: str, columns: Collection[str]) -> bool:
     )
 
 
-def trial(seed: int, release: str = "0.9") -> str | None:
+def trial(seed: int, release: str = "0.9", *, null_keys: bool = False) -> str | None:
     """How the program of the seed differs; None: not at all."""
-    return failure(program_for(seed, release), java(release))
+    return failure(program_for(seed, release, null_keys=null_keys), java(release))
 
 
-def small_trial(seed: int, folder: Path, release: str = "0.9") -> str | None:
+def small_trial(seed: int, folder: Path, release: str = "0.9", *, null_keys: bool = False) -> str | None:
     """As `trial`; a program that differs is made smaller and left in the folder."""
-    program = program_for(seed, release)
+    program = program_for(seed, release, null_keys=null_keys)
     problem = failure(program, java(release))
     if problem is None:
         return None
