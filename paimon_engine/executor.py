@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -358,12 +359,16 @@ class _PoolUse:
 _POOL_USE = _PoolUse()
 
 
+@cache
 def _keep_freed_memory() -> None:
     """Lets the C library keep freed memory for later use, up to twice the size of the block freed here.
 
     NumPy's arrays come from there, whatever pool Arrow takes. It learns from the largest block that is given back;
     until then it would return memory to the operating system after each batch, and pay for every page of the next
     one. No page of the block itself is ever touched. Source: `M_TRIM_THRESHOLD`, `M_MMAP_THRESHOLD` in mallopt(3).
+
+    Once in a process, since the library does not forget. Each further block could leave a gap in its addresses that is
+    too small for the next one.
     """
     pa.allocate_buffer(_KEPT_BLOCK_BYTES, memory_pool=pa.system_memory_pool())
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -206,6 +207,27 @@ def test_tasks_take_memory_from_a_pool_that_keeps_it_unless_the_environment_says
         assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1], config=CONFIG)) == [other.backend_name] * 2
     finally:
         pa.set_memory_pool(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the addresses that the C library has taken from /proc")
+def test_a_process_that_works_for_long_takes_no_more_addresses(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    values(LocalExecutor(1).map(pool_of_arrow, [0], config=CONFIG))
+    kept: list[list[pa.Array]] = []
+    before = heap_bytes()
+
+    for _ in range(40):
+        values(LocalExecutor(1).map(pool_of_arrow, [0], config=CONFIG))
+        kept.append([pa.array([number]) for number in range(50)])
+
+    assert heap_bytes() - before < 100 << 20
+
+
+def heap_bytes() -> int:
+    """Addresses of the C library's heap, whether they are used or not; a large one cannot be forked."""
+    mapped = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[heap]")]
+    ranges = [item[0].partition("-") for item in mapped]
+    return sum(int(end, 16) - int(begin, 16) for begin, _, end in ranges)
 
 
 @pytest.mark.parametrize(
