@@ -15,7 +15,7 @@ import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
@@ -26,6 +26,8 @@ from paimon_engine.storage.create import Publish, publish
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _BUFFER_BYTES = 1 << 16
 """Longer writes are not copied into a buffer: writers of data files collect larger blocks themselves."""
+_DELETIONS_MAX: Final = 5
+"""How often a directory is deleted again because others changed it meanwhile."""
 
 
 class LocalStorage:
@@ -112,8 +114,16 @@ class LocalStorage:
             os.rename(local_path(source), local_path(target))
 
     def delete_tree(self, path: str) -> None:
-        with _mapped(path), contextlib.suppress(*_ABSENT):
-            shutil.rmtree(local_path(path))
+        with _mapped(path):
+            for tries_left in reversed(range(_DELETIONS_MAX)):
+                try:
+                    shutil.rmtree(local_path(path))
+                except OSError:
+                    # Others may have added or deleted files in it meanwhile.
+                    if not tries_left and os.path.isdir(local_path(path)):
+                        raise
+                if not os.path.isdir(local_path(path)):
+                    return
 
 
 class _LocalFile(io.BufferedIOBase):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_engine.errors import OutcomeUnknownError
+from paimon_engine.errors import NotFoundError, OutcomeUnknownError
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
@@ -121,3 +122,51 @@ def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: b
     live = {entry.file.name for entry in live_entries(history.handle, outcome.snapshot)}
     assert live == {"a.orc", "ours.orc", *(["c.orc"] if others_go_on else [])}
     history.assert_exact()
+
+
+@pytest.mark.parametrize("commits", [0, 1], ids=["as created", "written to"])
+def test_a_commit_to_a_branch_that_was_deleted_meanwhile_is_refused(commits: int) -> None:
+    store = EventStorage()
+    history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a")
+    history.tag("t")
+    history.branch("b", "t")
+    for _ in range(commits):
+        history.write(branch="b")
+    late, branch = request(history, "late"), history.on("b")
+
+    store.once("create", "branch-b/snapshot/snapshot-", lambda: history.delete_branch("b"))
+    with pytest.raises(NotFoundError, match=r"branch 'b' of .* was deleted during the commit"):
+        commit(branch, late)
+
+    assert not [info for info in store.walk(f"{history.root}/branch") if "/snapshot/" in info.path]
+    assert check_table(history.handle, footers=False) == []
+    history.remove_orphans()
+    history.assert_exact()
+
+
+def test_a_commit_to_a_table_that_was_dropped_meanwhile_is_refused() -> None:
+    store = EventStorage()
+    history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a")
+
+    store.once("create", "snapshot/snapshot-", lambda: store.delete_tree(history.root))
+    with pytest.raises(NotFoundError, match="was deleted during the commit, which is not done"):
+        commit(history.handle, request(history, "late"))
+
+    assert not [info for info in store.walk(history.root) if "/snapshot/" in info.path]
+
+
+def test_a_clean_up_goes_on_when_a_branch_is_deleted_before_its_fence() -> None:
+    store = EventStorage()
+    history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a")
+    history.tag("t")
+    history.branch("b", "t")
+    history.write(branch="b")
+    history.file("orphan")
+
+    store.once("create", "branch-b/snapshot/snapshot-", lambda: history.delete_branch("b"))
+    result = history.remove_orphans()
+
+    assert result.status == "deleted"
+    assert history.path("orphan.orc") in {file.path for file in result.deleted}
+    assert check_table(history.handle, footers=False) == []
+    assert history.handle.paths.branch_dir not in {info.path for info in store.walk(history.root)}

@@ -125,3 +125,27 @@ def test_all_spellings_of_a_local_path_mean_the_same_file(tmp_path, prefix):
 
     assert LocalStorage().read(f"{prefix}{tmp_path}/a") == b"1"
     assert LocalStorage().list(f"{prefix}{tmp_path}")[0].path == f"{prefix}{tmp_path}/a"
+
+
+@pytest.mark.parametrize("change", ["adds", "deletes"])
+def test_a_directory_is_deleted_although_others_change_it_meanwhile(tmp_path, monkeypatch, change):
+    storage = LocalStorage()
+    for name in ("t/a/1", "t/a/2", "t/b/1"):
+        storage.create(f"{tmp_path}/{name}", b"1")
+    unlink, calls = os.unlink, itertools.count()
+
+    def beside_others(path, **where):
+        if next(calls) == 0:
+            if change == "adds":
+                for name in ("t/a/3", "t/b/3"):
+                    storage.create(f"{tmp_path}/{name}", b"1")
+            else:
+                unlink(path, **where)
+        unlink(path, **where)
+
+    monkeypatch.setattr(os, "unlink", beside_others)
+    storage.delete_tree(f"{tmp_path}/t")
+
+    assert next(calls) > 1
+    assert not storage.exists(f"{tmp_path}/t")
+    assert os.listdir(tmp_path) == []

@@ -45,8 +45,8 @@ def follows(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bo
 def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
     """Whether a stored snapshot is part of the history.
 
-    It is if it is the latest, and the one before exists or it is the only one; if it is not the latest, it builds on
-    the one before, or the next one builds on it.
+    It is if it is the latest, and the one before exists or it is the only one of a table that exists; if it is not the
+    latest, it builds on the one before, or the next one builds on it.
 
     Raises: OutcomeUnknownError if it expires while this is checked.
     """
@@ -58,7 +58,7 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
         if not later:
             # Expiry removes the oldest first. If the one before is missing and an older one exists, the one before
             # was removed by a rollback, and this file was created late.
-            return snapshot.id - 1 in ids or ids[0] == snapshot.id
+            return snapshot.id - 1 in ids or (ids[0] == snapshot.id and schema_exists(table, snapshot))
         if later[0] != snapshot.id + 1:
             return False
         if snapshot.id - 1 in ids and _builds_on_before(table, snapshot):
@@ -71,6 +71,11 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
         f"{table.paths.snapshot(snapshot.id)} expired before it was certain that later snapshots build on it; "
         "check whether its changes are in the table before you commit again"
     )
+
+
+def schema_exists(table: TableHandle, snapshot: Snapshot) -> bool:
+    """Whether the schema of a snapshot is there. It is not if the branch or the table was deleted."""
+    return table.schema_service is not None or table.env.storage.exists(table.paths.schema(snapshot.schema_id))
 
 
 def _builds_on_before(table: TableHandle, snapshot: Snapshot) -> bool:

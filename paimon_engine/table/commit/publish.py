@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, PaimonError, StorageError
 from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
-from paimon_engine.table.commit.lineage import follows
+from paimon_engine.table.commit.lineage import follows, schema_exists
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_snapshot_id, lower_latest_hint, repair_latest_hint, write_hint
 
@@ -21,7 +22,8 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
 
     `changes` are the entries of its delta; a server computes partition statistics from them. Atomic.
 
-    Raises: OutcomeUnknownError if the answer was lost; StorageError if nothing was done.
+    Raises: OutcomeUnknownError if the answer was lost; NotFoundError if the branch or the table was deleted meanwhile,
+    StorageError: nothing was done.
     """
     if table.snapshot_service is not None:
         return table.snapshot_service.publish(table, snapshot, base, changes)
@@ -31,6 +33,7 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
     if not _is_in_history(table, snapshot, base):
         # Another commit took this id, and its snapshot has expired since (see `lineage`).
         _delete_created(table, path)
+        _check_not_dropped(table, snapshot)
         return False
     write_hint(table, table.paths.latest_hint, snapshot.id)
     with suppress(StorageError):
@@ -105,6 +108,18 @@ def _is_in_history(table: TableHandle, snapshot: Snapshot, base: Snapshot | None
     except PaimonError as error:
         path = table.paths.snapshot(snapshot.id)
         raise OutcomeUnknownError(f"{path} was created, but could not be checked afterwards: {error}") from error
+
+
+def _check_not_dropped(table: TableHandle, snapshot: Snapshot) -> None:
+    """Raises: NotFoundError if the snapshot's schema is missing."""
+    if schema_exists(table, snapshot):
+        return
+    what = table.paths.root
+    if table.paths.branch != MAIN_BRANCH:
+        what = f"branch {table.paths.branch!r} of {what}"
+    raise NotFoundError(
+        f"{what} was deleted during the commit, which is not done: {table.paths.schema(snapshot.schema_id)} is missing"
+    )
 
 
 def _delete_created(table: TableHandle, path: str) -> None:

@@ -41,9 +41,10 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.supported import can_write_metadata
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.reach.clean_up_plan import FENCE_USER, CleanUpPlan, forget_plan, plans
+from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import branches, snapshot_ids
+from paimon_engine.table.state.snapshots import branch_exists, branches, snapshot_ids
 
 
 def raise_fences(table: TableHandle, plan: CleanUpPlan) -> list[str]:
@@ -58,10 +59,19 @@ def raise_fences(table: TableHandle, plan: CleanUpPlan) -> list[str]:
                 continue
             outcome = commit(on_branch, CommitRequest((), CommitKind.COMPACT, FENCE_USER + plan.id))
         except PaimonError as error:
+            if _was_deleted(table, branch):
+                continue
             problems.append(f"commits to branch {branch!r} could not be stopped: {error}")
             continue
         assert not isinstance(outcome, Conflict), "a fence changes no files"
     return problems
+
+
+def _was_deleted(table: TableHandle, branch: str) -> bool:
+    """Whether there is no such branch any more: then no commit to it can be made."""
+    if branch == MAIN_BRANCH or branch_exists(table, branch):
+        return False
+    return not snapshot_ids(with_branch_paths(table, branch))
 
 
 def forget_finished_plans(table: TableHandle, named: Collection[str]) -> None:
