@@ -14,7 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.java_jars import HADOOP, classpath, compiled, jar, java_server, pyspark_jars, require_compiler
+from tests.support.java_jars import (
+    HADOOP,
+    QUICK_START,
+    classpath,
+    compiled,
+    jar,
+    java_server,
+    pyspark_jars,
+    require_compiler,
+)
 from tests.support.paimon2 import ARTIFACT
 
 SOURCE = Path(__file__).parent / "java" / "MiniHdfs.java"
@@ -30,7 +39,15 @@ def start_hdfs(folder: Path) -> Iterator[str]:
     assert version is not None, jars
     jars = f"{jar(f'org.apache.hadoop:hadoop-client-minicluster:{version[1]}')}:{jars}"
     classes = compiled((SOURCE,), jars)
-    command = ["java", "-Xmx512m", f"-DHADOOP_USER_NAME={getpass.getuser()}", "-cp", f"{classes}:{jars}", "MiniHdfs"]
+    command = [
+        "java",
+        *QUICK_START,
+        "-Xmx512m",
+        f"-DHADOOP_USER_NAME={getpass.getuser()}",
+        "-cp",
+        f"{classes}:{jars}",
+        "MiniHdfs",
+    ]
     with _blocks(folder) as blocks, java_server([*command, str(blocks)], folder) as port:
         yield f"hdfs://127.0.0.1:{port}"
 
@@ -40,7 +57,18 @@ def java_writer(table: str, begin: int, count: int) -> list[str]:
     jars = classpath(ARTIFACT)
     classes = compiled((WRITER,), jars)
     user = f"-DHADOOP_USER_NAME={getpass.getuser()}"
-    return ["java", "-Xmx256m", user, "-cp", f"{classes}:{jars}", "HdfsWriter", table, str(begin), str(count)]
+    return [
+        "java",
+        *QUICK_START,
+        "-Xmx256m",
+        user,
+        "-cp",
+        f"{classes}:{jars}",
+        "HdfsWriter",
+        table,
+        str(begin),
+        str(count),
+    ]
 
 
 @contextmanager

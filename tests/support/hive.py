@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.support import paimon2
-from tests.support.java_jars import HADOOP, compiled, jar, jars_of, java_server, pyspark_jars, require_compiler
+from tests.support.java_jars import (
+    HADOOP,
+    QUICK_START,
+    compiled,
+    jar,
+    jars_of,
+    java_server,
+    pyspark_jars,
+    require_compiler,
+)
 
 METASTORE = "org.apache.hive:hive-standalone-metastore:3.1.3"
 # Hadoop's classes come with pyspark; the rest is missing in Maven's repositories, or not used by the metastore.
@@ -33,7 +42,7 @@ def start_metastore(folder: Path, conf: Mapping[str, str] | None = None) -> Iter
     jars = f"{pyspark_jars(*HADOOP)}:{jars_of(METASTORE, WITHOUT)}:{jar(COLLECTIONS)}"
     classes = compiled((SOURCES / "HiveMetastore.java",), jars)
     given = [f"{key}={value}" for key, value in (conf or {}).items()]
-    command = ["java", "-Xmx512m", "-cp", f"{classes}:{jars}", "HiveMetastore", str(folder / "default")]
+    command = ["java", *QUICK_START, "-Xmx512m", "-cp", f"{classes}:{jars}", "HiveMetastore", str(folder / "default")]
     with java_server(command, folder, given) as port:
         yield HiveServer(port)
 
@@ -48,7 +57,16 @@ class JavaHiveCatalog:
         given = ";".join(f"{key}={value}" for key, value in {**options, "cache-enabled": "false"}.items())
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                ["java", "-Xmx512m", "-Duser.timezone=UTC", "-cp", f"{classes}:{jars}", "HiveCatalogUser", given],
+                [
+                    "java",
+                    *QUICK_START,
+                    "-Xmx512m",
+                    "-Duser.timezone=UTC",
+                    "-cp",
+                    f"{classes}:{jars}",
+                    "HiveCatalogUser",
+                    given,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

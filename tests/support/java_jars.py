@@ -22,6 +22,8 @@ from tests.support.reference import CACHE
 HOME = CACHE / "java"
 FETCH_TIMEOUT_S = 600
 START_TIMEOUT_S = 240
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of Java for what runs for a minute: compiling well costs it more than it gives."""
 HADOOP = ("hadoop-client-*.jar", "snappy-java-*.jar", "commons-logging-*.jar", "slf4j-api-*.jar")
 
 

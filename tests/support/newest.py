@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.canonical import Row
-from tests.support.java_jars import classpath, compiled, require_compiler
+from tests.support.java_jars import QUICK_START, classpath, compiled, require_compiler
 
 VERSION = "1.4.2"
 FOLDER = Path(__file__).parent / "java"
@@ -31,7 +31,7 @@ class NewestPaimon:
         self._log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                ["java", "-Xmx1g", "-Duser.timezone=UTC", "-cp", classes, "NewestPaimon"],
+                ["java", *QUICK_START, "-Xmx1g", "-Duser.timezone=UTC", "-cp", classes, "NewestPaimon"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

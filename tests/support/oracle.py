@@ -18,6 +18,7 @@ from typing import IO, Any
 import pytest
 
 from tests.support.canonical import Row
+from tests.support.java_jars import QUICK_START
 from tests.support.reference import CACHE, reference_folder
 
 TABLE = "@table"
@@ -84,6 +85,7 @@ def start_oracle(log: Path) -> Iterator[JavaPaimon]:
     module = _driver(folder / "paimon_oracle.py")
     try:
         _without_defaults(module)
+        _start_quickly(module)
         module.command()
     except subprocess.CalledProcessError as error:
         pytest.skip(f"the jars of the Java reference could not be fetched or compiled: {error}")
@@ -91,6 +93,17 @@ def start_oracle(log: Path) -> Iterator[JavaPaimon]:
     oracle = JavaPaimon(lambda errors: module.Oracle(stderr=errors), log, jars)
     yield oracle
     oracle.close()
+
+
+def _start_quickly(module: ModuleType) -> None:
+    """Lets the reference start Java with options for short work."""
+    command = module.command
+
+    def quick(*args: Any, **options: Any) -> list[str]:
+        java, *rest = command(*args, **options)
+        return [java, *QUICK_START, *rest]
+
+    module.command = quick  # type: ignore[attr-defined]
 
 
 def _without_defaults(module: ModuleType) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support.java_jars import classpath, compiled, require_compiler
+from tests.support.java_jars import QUICK_START, classpath, compiled, require_compiler
 from tests.support.oracle import JavaPaimon, without_defaults
 
 VERSION = "2.0.0"
@@ -32,7 +32,7 @@ class Process:
         """Java's standard error is written to `log`."""
         heap = os.environ.get("PAIMON_ORACLE_HEAP", "1g")
         self._process = subprocess.Popen(
-            ["java", f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", classes, "Paimon2"],
+            ["java", *QUICK_START, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", classes, "Paimon2"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

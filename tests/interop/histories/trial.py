@@ -109,8 +109,6 @@ def java(release: str = "0.9") -> JavaPaimon:
     """The Java of this process; begun at the first call, ended with the process."""
     if release not in _JAVA:
         os.environ.setdefault("PAIMON_ORACLE_HEAP", "512m")
-        # Programs are short: compiling well costs more than it gives.
-        os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         log = Path(tempfile.gettempdir()) / f"histories-java-{os.getpid()}-{release}.log"
         _JAVA[release] = next(RELEASES[release](log))
         atexit.register(log.unlink, missing_ok=True)
