@@ -4,7 +4,7 @@ Arrow's own default, mimalloc, hands freed memory back so soon that a compaction
 time on touching it again. With the C library's allocator or jemalloc it is a tenth of that; jemalloc takes less memory.
 
 Arrow reads the environment once, when it first needs memory. The engine's own processes can choose the pool for all of
-it; in others, `executor` chooses it for Python's buffers while tasks run, and buffers inside of Parquet do not change.
+it; in others, `arrow_pool` does for Python's buffers while tasks run, and buffers inside of Parquet do not change.
 """
 
 from __future__ import annotations

@@ -16,14 +16,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_engine import errors
-from paimon_engine.arrow_memory import POOL, POOL_VARIABLE
+from paimon_engine.arrow_pool import POOL_USE
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError
 
@@ -31,9 +30,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 GroupOfRows = Callable[[pa.RecordBatch], pa.Array]
 """Gives the group of every row of a batch: int32, not negative, no nulls."""
-
-_KEPT_BLOCK_BYTES = 31 << 20
-"""A little less than the largest block from which the C library learns (`DEFAULT_MMAP_THRESHOLD_MAX`)."""
 
 BATCH_ROWS = 65_536
 """Rows per batch handed to a group: larger batches cost more in fresh memory than they save in calls."""
@@ -245,7 +241,7 @@ class LocalExecutor:
 
     def _all(self, calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None) -> list[Done[Any] | Failed]:
         """Make every call, in threads if there is more than one; outcomes in the order of the calls."""
-        with _POOL_USE:
+        with POOL_USE:
             return self._outcomes(calls, on_done)
 
     def _outcomes(
@@ -329,48 +325,6 @@ def arrow_threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         pa.set_cpu_count(before)
-
-
-class _PoolUse:
-    """Lets Arrow take memory from `POOL` while tasks run in this process, unless the environment chooses another."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._before: pa.MemoryPool | None = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1 and os.environ.get(POOL_VARIABLE, POOL) == POOL:
-                self._before = pa.default_memory_pool()
-                is_there = POOL == "jemalloc" and POOL in pa.supported_memory_backends()
-                pa.set_memory_pool(pa.jemalloc_memory_pool() if is_there else pa.system_memory_pool())
-                _keep_freed_memory()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0 and self._before is not None:
-                pa.set_memory_pool(self._before)
-                self._before = None
-
-
-_POOL_USE = _PoolUse()
-
-
-@cache
-def _keep_freed_memory() -> None:
-    """Lets the C library keep freed memory for later use, up to twice the size of the block freed here.
-
-    NumPy's arrays come from there, whatever pool Arrow takes. It learns from the largest block that is given back;
-    until then it would return memory to the operating system after each batch, and pay for every page of the next
-    one. No page of the block itself is ever touched. Source: `M_TRIM_THRESHOLD`, `M_MMAP_THRESHOLD` in mallopt(3).
-
-    Once in a process, since the library does not forget. Each further block could leave a gap in its addresses that is
-    too small for the next one.
-    """
-    pa.allocate_buffer(_KEPT_BLOCK_BYTES, memory_pool=pa.system_memory_pool())
 
 
 def _follow(futures: Sequence[Future[Any]], on_done: Callable[[int], None] | None) -> None:
