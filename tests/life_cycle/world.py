@@ -187,6 +187,8 @@ class World(Place):
     def _let_go(self, call: Call, stop: int | None) -> None:
         assert call.actor is not None
         self.steps += 1
+        # Files that a branch may share with snapshots of main that are not visible are left.
+        self.is_littered |= not self.versions(MAIN, "snapshot") and len(self.branches()) > 1
         was_exact = not self.is_littered and not self.paused and not call.is_raced
         call.actor.go(stop)
         if not call.actor.is_done:

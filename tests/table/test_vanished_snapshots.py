@@ -138,3 +138,19 @@ def test_a_branch_may_have_commits_where_main_has_none() -> None:
 
     assert world.table().to_arrow().num_rows == 1
     assert world.table("b").to_arrow().num_rows == 3
+
+
+def test_what_a_deleted_branch_leaves_does_not_keep_main_from_its_first_commit() -> None:
+    world = World()
+    world.create(keys=("p", "k"), bucket=1)
+    world.table().create_branch("b")
+    for number in range(3):
+        world.write({number: 1}, branch="b")
+    left = world.table().delete_branch("b")
+    assert "main has no snapshot" in left.stopped[0]
+    assert any("/manifest-list-" in info.path for info in world.inner.walk(ROOT))
+
+    assert world.table().to_arrow().num_rows == 0
+    world.write({9: 9})
+
+    assert world.table().to_arrow().num_rows == 1

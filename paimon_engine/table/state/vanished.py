@@ -65,11 +65,13 @@ def _files(table: TableHandle, directory: str) -> list[str]:
 def _of_later_commit(table: TableHandle, lists: list[str]) -> str | None:
     """A manifest list that names manifests of an earlier commit; None if there is none.
 
-    A base list of this engine says for which snapshot it was written. Lists of other engines count if they are the
-    first list of their writer (`…-0`, the base list) and not empty, or if they name a manifest that another list names.
+    A base list of this engine says for which snapshot of which branch it was written. Lists of other engines count if
+    they are the first list of their writer (`…-0`, the base list) and not empty, or if they name a manifest that
+    another list names.
     """
     ours = {name: note for name in lists if (note := commit_note(table, name)) is not None}
-    if later := [name for name, note in ours.items() if not note.endswith("/1")]:
+    # A branch that is deleted while main has no snapshot leaves its lists, since main might need them.
+    if later := [name for name, note in ours.items() if _is_of_main(note) and not note.endswith("/1")]:
         return later[0]
     # Lists of one writer of ours may name the same manifests: the tries of one commit share them.
     writers = {writer_of(name) for name in ours}
@@ -87,6 +89,10 @@ def _of_later_commit(table: TableHandle, lists: list[str]) -> str | None:
         if any(named[manifest] > 1 for manifest in manifests):
             return name
     return None
+
+
+def _is_of_main(note: str) -> bool:
+    return note.rpartition("/")[0] == MAIN_BRANCH
 
 
 def _of_branches(table: TableHandle) -> set[str]:
