@@ -15,9 +15,9 @@ from functools import partial
 from typing import Annotated
 
 import numpy as np
-import pyarrow as pa
 
 from paimon_engine.action import Context, Result, action_once
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, values
@@ -27,7 +27,7 @@ from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
+from paimon_engine.predicate import Predicate, matching_rows, parse_where, root_columns
 from paimon_engine.specs import ConditionText, Spec
 from paimon_engine.supported import check_rows_rewritable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
@@ -219,6 +219,5 @@ def _matching(
         position_column=_POSITION,
     ):
         filled = fill_nulls(rows, defaults)
-        matching = pa.Table.from_batches([filled]).filter(to_arrow_expression(where, filled.schema))
-        found.append(np.asarray(matching[_POSITION]))
+        found.append(as_numbers(matching_rows(filled, where)[_POSITION]))
     return RowBitmap.of(np.concatenate(found))

@@ -34,6 +34,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_engine.arrow_values import of_values
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.types import (
     BINARY_ROOTS,
@@ -401,7 +402,7 @@ def to_arrow_array(values: Sequence[Any], data_type: DataType) -> pa.Array:
     Raises: InvalidArgumentError for a value that Arrow cannot represent, such as nanoseconds in the year 2300.
     """
     try:
-        return pa.array([_arrow_value(value, data_type) for value in values], to_arrow(data_type))
+        return of_values([_arrow_value(value, data_type) for value in values], to_arrow(data_type))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise InvalidArgumentError(f"values do not fit the Arrow type {to_arrow(data_type)}: {error}") from error
 

@@ -13,11 +13,8 @@ more than 6 digits. Arrow reads INT96 as nanoseconds and gives wrong values outs
 
 from __future__ import annotations
 
-import contextlib
 import io
-import operator
 from collections.abc import Collection, Iterator, Mapping
-from functools import reduce
 from itertools import accumulate
 from typing import Any, BinaryIO
 
@@ -26,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.errors import damaged
 from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import (
     BATCH_LIMIT,
@@ -38,7 +35,7 @@ from paimon_engine.format.layout import (
     text_offsets,
     without_nulls_below,
 )
-from paimon_engine.format.parquet_bounds import ColumnChoice
+from paimon_engine.format.parquet_bounds import ColumnChoice, matching_groups
 from paimon_engine.format.parquet_choice import RowChoice, numbered
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
 from paimon_engine.format.parquet_encoding import (
@@ -54,11 +51,7 @@ from paimon_engine.format.parquet_encoding import (
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_stored import StoredFile, open_parquet
-from paimon_engine.predicate import (
-    Predicate,
-    conjuncts_of,
-    to_range_expression,
-)
+from paimon_engine.predicate import Predicate
 
 WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 17
@@ -114,18 +107,13 @@ def read_matching(
     Raises: CorruptTableError if the bytes are not a Parquet file.
     """
     try:
-        fragment = None
-        if where is not None:
-            import pyarrow.dataset as ds  # imports pandas where that is installed
-
-            fragment = ds.ParquetFileFormat().make_fragment(source)
-        metadata = pq.read_metadata(source) if fragment is None else fragment.metadata
-        stored = StoredFile(source, path, limit, dictionary_columns, metadata)
+        stored = StoredFile(source, path, limit, dictionary_columns)
+        metadata = stored.metadata
         counts = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         starts = list(accumulate(counts, initial=0))
         columns = schema if choose is None else choose(metadata)
         choice = RowChoice(stored, columns, where)
-        for number in matching_groups(stored.file(), fragment, where, without_nan):
+        for number in matching_groups(stored.file(), where, without_nan):
             if row_groups is not None and number not in row_groups:
                 continue
             chosen = choice.matching(number)
@@ -133,21 +121,6 @@ def read_matching(
                 yield starts[number] + row, rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
-
-
-def matching_groups(
-    file: pq.ParquetFile, fragment: Any | None, where: Predicate | None, without_nan: Collection[str]
-) -> list[int]:
-    """Numbers of the row groups that may have a row that matches."""
-    stored = file.schema_arrow
-    expressions = []
-    for part in conjuncts_of(where):
-        # A column that is stored as another type than it has in the table may not take the literal.
-        with contextlib.suppress(InvalidArgumentError):
-            expressions.append(to_range_expression(part, stored, without_nan))
-    if fragment is None or not expressions:
-        return list(range(file.metadata.num_row_groups))
-    return [group.id for group in fragment.subset(reduce(operator.and_, expressions), schema=stored).row_groups]
 
 
 def _codec(options: WriteOptions) -> tuple[str, int | None]:

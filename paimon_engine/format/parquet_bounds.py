@@ -1,12 +1,19 @@
-"""Facts in the footer of a Parquet file about whole columns, so that some need not be decoded."""
+"""Facts in the footer of a Parquet file about whole columns and row groups, so that some need not be decoded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, find_field, may_match, with_values
 
 IntegerRanges = Mapping[str, tuple[int, int]]
 """Column → smallest and largest integer."""
@@ -48,3 +55,84 @@ class SparedColumns:
         """The columns to be read of a file with this footer."""
         self.omitted = self.omittable if self.omittable and keeps_within(metadata, self.bounds) else frozenset()
         return pa.schema([field for field in self.wanted if field.name not in self.omitted])
+
+
+_NOTHING_KNOWN: Final = None, None
+
+
+class _ChunkBounds(NamedTuple):
+    """Of a column in a row group; None is unknown. Points in time are integers."""
+
+    min: Any | None
+    max: Any | None
+    null_count: int | None
+
+
+def matching_groups(file: pq.ParquetFile, where: Predicate | None, without_nan: Collection[str]) -> list[int]:
+    """Numbers of the row groups that may have a row that matches.
+
+    Footers do not count NaN, which columns have none of only if they are in `without_nan`.
+    """
+    parts = _bound_parts(where, file.schema_arrow)
+    metadata = file.metadata
+    if not parts:
+        return list(range(metadata.num_row_groups))
+    columns = _plain_leaves(metadata, frozenset().union(*map(columns_of, parts)))
+    types = {name: find_field(file.schema_arrow, name)[1].type for name in columns}
+    found = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        ranges = {
+            name: _range(group.column(index), types[name], may_be_nan=name not in without_nan)
+            for name, index in columns.items()
+        }
+        if all(may_match(part, ranges, group.num_rows) for part in parts):
+            found.append(number)
+    return found
+
+
+def _bound_parts(where: Predicate | None, stored: pa.Schema) -> Sequence[Predicate]:
+    """The conjuncts with values as ranges have them."""
+    parts = []
+    for part in conjuncts_of(where):
+        # A column that is stored as another type than it has in the table may not take the literal.
+        with contextlib.suppress(InvalidArgumentError):
+            parts.append(with_values(bind(part, stored), _plain_value))
+    return parts
+
+
+def _plain_value(value: pa.Scalar) -> Any:
+    return value.value if pa.types.is_temporal(value.type) else value.as_py()
+
+
+def _plain_leaves(metadata: pq.FileMetaData, names: Iterable[str]) -> dict[str, int]:
+    """Column index of those of the columns that have a value or null for each row."""
+    schema = metadata.schema
+    paths = [schema.column(index).path for index in range(metadata.num_columns)]
+    counts = Counter(paths)
+    return {
+        path: index
+        for index, path in enumerate(paths)
+        if path in names and counts[path] == 1 and not schema.column(index).max_repetition_level
+    }
+
+
+def _range(chunk: pq.ColumnChunkMetaData, arrow_type: pa.DataType, *, may_be_nan: bool) -> _ChunkBounds:
+    found = chunk.statistics
+    if found is None:
+        return _ChunkBounds(*_NOTHING_KNOWN, None)
+    low, high = _bounds(found, arrow_type) if found.has_min_max else _NOTHING_KNOWN
+    if may_be_nan and isinstance(high, float):
+        high = math.nan
+    return _ChunkBounds(low, high, found.null_count if found.has_null_count else None)
+
+
+def _bounds(found: pq.Statistics, arrow_type: pa.DataType) -> tuple[Any, Any]:
+    if not pa.types.is_temporal(arrow_type):
+        try:
+            return found.min, found.max
+        except (pa.ArrowException, UnicodeDecodeError):
+            # Texts that were cut within a character, and types whose bounds Arrow does not know.
+            return _NOTHING_KNOWN
+    low, high = found.min_raw, found.max_raw
+    return (low, high) if isinstance(low, int) and isinstance(high, int) else _NOTHING_KNOWN

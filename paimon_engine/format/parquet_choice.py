@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import io
-import operator
 from collections.abc import Iterable, Iterator
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.layout import leaf_paths
 from paimon_engine.format.parquet_pages import Run, part_of
 from paimon_engine.format.parquet_stored import StoredFile
 from paimon_engine.format.parquet_widths import leaf_indices
-from paimon_engine.predicate import Predicate, columns_of, conjuncts_of, matching_rows, to_arrow_expression
+from paimon_engine.predicate import Predicate, bind, columns_of, conjunction, conjuncts_of, matches
 
 _CHOSEN_ROWS_MIN = 1 << 14
 """Row groups with fewer rows are read as a whole."""
@@ -39,17 +38,17 @@ class RowChoice:
         paths = leaf_paths(columns, stored.file().schema_arrow) if where is not None else []
         self._leaves = leaf_indices(stored.metadata, paths)
         fields: dict[str, pa.Field] = {}
-        expressions: list[pc.Expression] = []
+        parts: list[Predicate] = []
         for part in conjuncts_of(where):
             used = [field for field in stored.file().schema_arrow if field.name in columns_of(part)]
             # As in `matching_groups`: a column may have another type in the file.
             with contextlib.suppress(InvalidArgumentError):
-                expression = to_arrow_expression(part, pa.schema(used))
+                bound = bind(part, pa.schema(used))
                 if all(field.name in self._leaves for field in used):
                     fields |= {field.name: field for field in used}
-                    expressions.append(expression)
+                    parts.append(bound)
         self._filter_schema = pa.schema(list(fields.values()))
-        self._expressions = expressions
+        self._parts = parts
 
     def matching(self, number: int) -> Iterable[tuple[int, pa.RecordBatch]] | None:
         """Batches with all matching rows of a row group, and other rows, by the position of their first row in it.
@@ -58,7 +57,7 @@ class RowChoice:
 
         Raises: CorruptTableError.
         """
-        if not self._expressions or not self._is_worth_it(number):
+        if not self._parts or not self._is_worth_it(number):
             return None
         positions = self._positions(number)
         if not len(positions):
@@ -69,7 +68,7 @@ class RowChoice:
         )
         if part is None:
             # For the other row groups it will not be worth it either.
-            self._expressions = []
+            self._parts = []
             return None
         pages = stored.of_part(io.BytesIO(part.file))
         extents = [(run.begin, *_extent(positions, run)) for run in part.runs]
@@ -87,17 +86,16 @@ class RowChoice:
 
     def _positions(self, number: int) -> npt.NDArray[np.int64]:
         """Positions in the row group of the rows that match, or may match as a column of the filter is null."""
-        position_column = "#".join(self._filter_schema.names) + "#"
-        found, begin = [], 0
-        matches = reduce(operator.and_, self._expressions)
-        # The caller may know what is null here, as keys that Java left out of its rows.
-        matches_or_null = reduce(operator.and_, (one | one.is_null() for one in self._expressions))
+        found, begin = [np.zeros(0, np.int64)], 0
+        where = conjunction(*self._parts)
         for rows in self._stored.plain().read(self._filter_schema, [number]):
-            condition = matches_or_null if any(column.null_count for column in rows.columns) else matches
-            with_positions = rows.append_column(position_column, pa.array(np.arange(begin, begin + rows.num_rows)))
-            found.append(matching_rows(with_positions, condition)[position_column].to_numpy())
+            match = matches(where, rows)
+            if match.null_count:
+                # The caller may know what is null here, as keys that Java left out of its rows.
+                match = pc.fill_null(match, fill_value=True)
+            found.append(as_numbers(pc.indices_nonzero(match)).astype(np.int64) + begin)
             begin += rows.num_rows
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        return np.concatenate(found)
 
 
 def numbered(row: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

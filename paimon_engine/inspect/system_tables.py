@@ -18,7 +18,7 @@ import pyarrow as pa
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, naming
 from paimon_engine.inspect import branch_tables, file_tables
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.predicate import as_predicate, to_arrow_expression
+from paimon_engine.predicate import as_predicate, matches
 from paimon_engine.supported import check_row_views_readable
 from paimon_engine.table.read.open_read import check_limit, limited
 from paimon_engine.table.read.read_plan import ReadPlan, plan_read
@@ -187,7 +187,7 @@ def _chosen(found: pa.Table, request: ReadRequest) -> Stream:
     check_limit(request.limit)
     where = as_predicate(request.where)
     if where is not None:
-        found = found.filter(to_arrow_expression(where, found.schema))
+        found = found.filter(matches(where, found))
     if request.columns is not None:
         for name in request.columns:
             if name not in found.schema.names:

@@ -2,14 +2,14 @@
 
 1. `parse_where` reads `day = DATE '2013-01-01' AND delay > 15`; `col("delay") > 15` says the same in Python (`tree`).
 2. `bind` gives literals the types of their columns, without rounding (`literals`).
-3. `to_arrow_expression` gives the Arrow filter that decides rows (`rows`).
+3. `matches` decides rows, as does the Arrow filter that `to_arrow_expression` gives (`rows`).
 4. `may_match` decides from minimum, maximum and null count whether any row of a file can match (`ranges`).
 """
 
 from paimon_engine.predicate.expression import Column, as_predicate, col
 from paimon_engine.predicate.literals import bind, find_field, literal
 from paimon_engine.predicate.ranges import ColumnRange, may_match
-from paimon_engine.predicate.rows import matching_rows, to_arrow_expression, to_range_expression
+from paimon_engine.predicate.rows import matches, matching_rows, to_arrow_expression
 from paimon_engine.predicate.tree import (
     And,
     Compare,
@@ -65,12 +65,12 @@ __all__ = [
     "disjunction",
     "find_field",
     "literal",
+    "matches",
     "matching_rows",
     "may_match",
     "parse_where",
     "renamed",
     "root_columns",
     "to_arrow_expression",
-    "to_range_expression",
     "with_values",
 ]

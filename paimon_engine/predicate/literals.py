@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.arrow_values import scalar_of_number
+from paimon_engine.arrow_values import scalar_of_bytes, scalar_of_float, scalar_of_number
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.predicate.tree import (
     NEGATED,
@@ -219,8 +219,8 @@ def _grid(arrow_type: pa.DataType) -> _Grid | None:
         least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
         return _Grid(least, most, lambda number: scalar_of_number(number, arrow_type))
     if pa.types.is_decimal(arrow_type):
-        edge, scale = 10**arrow_type.precision - 1, arrow_type.scale
-        return _Grid(-edge, edge, lambda number: pa.scalar(_decimal(number, scale), arrow_type))
+        edge = 10**arrow_type.precision - 1
+        return _Grid(-edge, edge, lambda number: scalar_of_number(number, arrow_type))
     if pa.types.is_date32(arrow_type):
         return _Grid(-(1 << 31), (1 << 31) - 1, lambda days: scalar_of_number(days, arrow_type))
     if pa.types.is_time(arrow_type):
@@ -229,10 +229,6 @@ def _grid(arrow_type: pa.DataType) -> _Grid | None:
     if pa.types.is_timestamp(arrow_type):
         return _Grid(-(1 << 63), (1 << 63) - 1, lambda number: scalar_of_number(number, arrow_type))
     return None
-
-
-def _decimal(unscaled: int, scale: int) -> Decimal:
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def _exact(field: pa.Field, column: str, value: Any) -> Exact:
@@ -303,13 +299,15 @@ def _plain(field: pa.Field, column: str, value: Any) -> pa.Scalar:
     arrow_type = field.type
     try:
         if pa.types.is_floating(arrow_type):
-            return pa.scalar(_float(value), arrow_type)
+            return scalar_of_float(_float(value), arrow_type)
         if pa.types.is_boolean(arrow_type):
-            return pa.scalar(_bool(value), arrow_type)
+            return pa.Array.from_buffers(arrow_type, 1, [None, pa.py_buffer(bytes([_bool(value)]))])[0]
         if _is_text(arrow_type) and isinstance(value, str):
-            return pa.scalar(value, arrow_type)
-        if _is_binary(arrow_type) and isinstance(value, str | bytes):
+            return scalar_of_bytes(value, arrow_type)
+        if pa.types.is_fixed_size_binary(arrow_type) and isinstance(value, str | bytes):
             return pa.scalar(value.encode() if isinstance(value, str) else value, arrow_type)
+        if _is_binary(arrow_type) and isinstance(value, str | bytes):
+            return scalar_of_bytes(value, arrow_type)
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise _type_mismatch(field, column, value, str(error)) from error
     if pa.types.is_nested(arrow_type):
@@ -341,11 +339,7 @@ def _is_text(arrow_type: pa.DataType) -> bool:
 
 
 def _is_binary(arrow_type: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(arrow_type)
-        or pa.types.is_large_binary(arrow_type)
-        or pa.types.is_fixed_size_binary(arrow_type)
-    )
+    return bool(pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type))
 
 
 def _kind(value: Any) -> str:

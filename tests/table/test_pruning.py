@@ -17,7 +17,7 @@ from paimon_engine import open_table
 from paimon_engine.action import Context
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.format import orc, parquet
+from paimon_engine.format import orc, parquet, parquet_bounds
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
@@ -59,7 +59,7 @@ def small_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def left_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many row groups each read of a file left out."""
-    found, matching = [], parquet.matching_groups
+    found, matching = [], parquet_bounds.matching_groups
 
     def noting(file: Any, *rest: Any) -> list[int]:
         groups = matching(file, *rest)

@@ -15,7 +15,6 @@ from itertools import product
 from math import prod
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from paimon_engine.format.binary_row import decode_row, to_arrow_array
@@ -30,9 +29,10 @@ from paimon_engine.predicate import (
     Predicate,
     bind,
     columns_of,
+    conjunction,
     conjuncts_of,
+    matches,
     may_match,
-    to_arrow_expression,
 )
 from paimon_engine.table.files.bucketing import bucket_numbers
 from paimon_engine.table.files.internal_values import internal_predicate
@@ -95,11 +95,9 @@ def _matching(schema: TableSchema, partitions: Sequence[bytes], conjuncts: Seque
     table = pa.table(
         {field.name: to_arrow_array([row[i] for row in values], field.type) for i, field in enumerate(columns)}
     )
-    table = table.append_column("_NUMBER", pa.array(np.arange(len(partitions))))
-    for part in conjuncts:
-        if columns_of(part) <= set(schema.partition_keys):
-            table = table.filter(to_arrow_expression(part, table.schema))
-    return frozenset(partitions[number] for number in table["_NUMBER"].to_pylist())
+    only = [part for part in conjuncts if columns_of(part) <= set(schema.partition_keys)]
+    matching = matches(conjunction(*only), table).to_pylist()
+    return frozenset(partition for partition, match in zip(partitions, matching, strict=True) if match)
 
 
 def matching_buckets(

@@ -28,11 +28,11 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import (
     And,
     Predicate,
+    bind,
     columns_of,
     conjuncts_of,
     matching_rows,
     root_columns,
-    to_arrow_expression,
 )
 from paimon_engine.supported import check_readable
 from paimon_engine.table.files.data_file import (
@@ -88,7 +88,7 @@ def check_rows(table: TableHandle, rows: RowSelection) -> pa.Schema:
     check_readable(table.options)
     default_scalars(table.schema)
     if rows.where is not None:
-        to_arrow_expression(rows.where, read_schema(table, None, with_row_kinds=rows.with_row_kinds))
+        bind(rows.where, read_schema(table, None, with_row_kinds=rows.with_row_kinds))
     return read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
 
 
@@ -185,7 +185,7 @@ def _columns_of_merges(table: TableHandle, rows: RowSelection, needed: Sequence[
 def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
     if where is None or rows.num_rows == 0:
         return rows
-    return matching_rows(rows, to_arrow_expression(where, rows.schema))
+    return matching_rows(rows, where)
 
 
 def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence[Predicate]) -> list[Predicate]:
