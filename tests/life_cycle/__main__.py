@@ -28,6 +28,7 @@ from tests.life_cycle.pairs import FIRST, SECOND, sweep
 from tests.life_cycle.replay import assert_java_reads
 from tests.life_cycle.world import HISTORY
 from tests.support.oracle import JavaPaimon, start_oracle
+from tests.support.paimon2 import start_paimon2
 from tests.support.world.kinds import KINDS, Kind, of_name
 
 Told = Callable[[LifeCycle], None]
@@ -99,13 +100,21 @@ def _java() -> Iterator[Told]:
         yield lambda life: None
         return
     with tempfile.TemporaryDirectory(prefix="life-cycle-") as directory:
-        for oracle in start_oracle(Path(directory) / "java.log"):
+        started: dict[bool, Iterator[JavaPaimon]] = {}
+        readers: dict[bool, JavaPaimon] = {}
 
-            def tell(life: LifeCycle, oracle: JavaPaimon = oracle) -> None:
-                with tempfile.TemporaryDirectory(dir=directory) as location:
-                    assert_java_reads(oracle, life.world, Path(location))
+        def tell(life: LifeCycle) -> None:
+            is_newer = life.kind.is_newer
+            if is_newer not in readers:
+                start = start_paimon2 if is_newer else start_oracle
+                started[is_newer] = start(Path(directory) / f"java-{is_newer}.log")
+                readers[is_newer] = next(started[is_newer])
+            with tempfile.TemporaryDirectory(dir=directory) as location:
+                assert_java_reads(readers[is_newer], life.world, Path(location))
 
-            yield tell
+        yield tell
+        for java in started.values():
+            next(java, None)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,10 @@ def test_whoever_does_what_each_version_keeps_its_files_and_rows(kind: Kind) -> 
 
 
 @of_each_kind
-def test_each_version_that_is_left_reads_equal_in_java(kind: Kind, oracle: JavaPaimon, tmp_path: Path) -> None:
+def test_each_version_that_is_left_reads_equal_in_java(
+    kind: Kind, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    oracle: JavaPaimon = request.getfixturevalue("paimon2" if kind.is_newer else "oracle")
     numbers = itertools.count()
 
     def tell_java(life: LifeCycle) -> None:

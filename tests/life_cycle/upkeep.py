@@ -125,5 +125,7 @@ class Upkeep(Acting):
     @precondition(lambda self: has_snapshot(self) and not self.world.paused)
     @rule(number=PICK, what=st.sampled_from([lose_data, lose_manifest, lose_snapshot]))
     def repair_damage(self, number: int, what: Any) -> None:
+        if what is not lose_snapshot and self.kind.splits_rows:
+            return
         if self.world.latest(MAIN) is not None and not self.world.late(MAIN):
             what(self.world.copy(), number)

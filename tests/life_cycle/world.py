@@ -21,7 +21,13 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import Table
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnsupportedError,
+)
 from paimon_engine.units import DAY_MS
 from tests.life_cycle.stage import Actor, Stage, StagedStorage
 from tests.support.world import MAIN, Place
@@ -221,7 +227,8 @@ class World(Place):
         is_gone = isinstance(error, NotFoundError) and (call.is_raced or "is missing" not in str(error))
         # It may be done, and its record deleted by others: this is unknown, and it says so.
         is_unknown = isinstance(error, OutcomeUnknownError) and call.is_raced
-        if not (is_gone or is_unknown or isinstance(error, fine)):
+        is_refused = isinstance(error, UnsupportedError) and any(f"'{key}'" in str(error) for key in self.kind.options)
+        if not (is_gone or is_unknown or is_refused or isinstance(error, fine)):
             raise error
 
     @property

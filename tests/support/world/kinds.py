@@ -33,7 +33,10 @@ _OFTEN = {
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of table. `hides`: new rows are seen only once they were compacted."""
+    """One kind of table.
+
+    `hides`: new rows are seen only once they were compacted. `is_newer`: Java 0.9 cannot read it, but Java 2.0 can.
+    """
 
     name: str
     primary_keys: tuple[str, ...] = ()
@@ -42,6 +45,7 @@ class Kind:
     engine: str = "deduplicate"
     hides: bool = False
     schema: pa.Schema = SCHEMA
+    is_newer: bool = False
 
     def make(self, place: Place) -> None:
         """Makes the place's table, where all happens often."""
@@ -68,6 +72,11 @@ class Kind:
         return "deletion-vectors.enabled" in self.options
 
     @property
+    def splits_rows(self) -> bool:
+        """Whether a row may be in several files, so that none of them can be taken away alone."""
+        return "data-evolution.enabled" in self.options
+
+    @property
     def moves_keys(self) -> bool:
         """Whether a row may move to another partition; then overwriting some of them is refused."""
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
@@ -78,16 +87,18 @@ class Kind:
         return int(self.options.get("bucket", "-1")) > 0
 
 
-def _keyed(name: str, *, parts: bool = False, **options: str) -> Kind:
+def _keyed(name: str, *, parts: bool = False, is_newer: bool = False, **options: str) -> Kind:
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     engine = named.get("merge-engine", "deduplicate")
     hides = engine == "first-row" or "deletion-vectors.enabled" in named
     keys = ("dt", "k") if parts else ("k",)
-    return Kind(name, keys, ("dt",) if parts else (), {"bucket": "2", **named}, engine, hides)
+    return Kind(name, keys, ("dt",) if parts else (), {"bucket": "2", **named}, engine, hides, is_newer=is_newer)
 
 
 KEEPS = {"changelog__time-retained": "3 h", "changelog__num-retained.min": "4"}
 """Changelogs live longer than their snapshots."""
+
+_EVOLUTION = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 KINDS: Sequence[Kind] = (
     _keyed("key", bucket="1"),
@@ -108,6 +119,8 @@ KINDS: Sequence[Kind] = (
     _keyed("kept-changelog-of-compactions", changelog_producer="full-compaction", bucket="1", **KEEPS),
     _keyed("kept-deltas", **KEEPS),
     Kind("append-kept", options={"bucket": "-1", "changelog.time-retained": "3 h", "changelog.num-retained.min": "4"}),
+    _keyed("snapshot-ordering", is_newer=True, sequence__snapshot_ordering="true", write_only="true", parts=True),
+    Kind("data-evolution", (), ("dt",), _EVOLUTION, is_newer=True),
 )
 
 

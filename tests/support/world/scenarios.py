@@ -81,6 +81,14 @@ def appended(world: World, **options: Any) -> None:
     _fill(world)
 
 
+def _evolved(world: World) -> None:
+    appended(world, row_tracking__enabled="true", data_evolution__enabled="true")
+    world.table().compact(full=True)
+    world.write({1: 6, 9: 6})
+    world.table().compact(full=True)
+    world.write({1: 7})
+
+
 def compacted(world: World, **options: Any) -> None:
     """Old snapshots reach files that newer ones do not."""
     keyed(world, **options)
@@ -254,6 +262,8 @@ def _dated(world: World) -> None:
 _DYNAMIC = {"bucket": -1, "dynamic_bucket__target_row_num": 2}
 _VECTORS = {"deletion_vectors__enabled": "true"}
 _LOOKUP = {"changelog_producer": "lookup"}
+_SNAPSHOT_ORDER = {"sequence__snapshot_ordering": "true", "write_only": "true"}
+_EVOLUTION = {"row_tracking__enabled": "true", "data_evolution__enabled": "true"}
 
 SCENARIOS = (
     Scenario("append rows", _with(keyed), _write(), takes_back=True),
@@ -280,6 +290,13 @@ SCENARIOS = (
     Scenario("compact with a changelog", _with(keyed, **_LOOKUP), _job(Compact(full=True)), takes_back=True),
     Scenario("compact with deletion vectors", _with(keyed, **_VECTORS), _job(Compact()), takes_back=True),
     Scenario("compact without keys", _with(appended), _job(Compact(full=True)), takes_back=True),
+    Scenario("append rows that snapshots order", _with(keyed, **_SNAPSHOT_ORDER), _write(), takes_back=True),
+    Scenario(
+        "compact rows that snapshots order", _with(keyed, **_SNAPSHOT_ORDER), _job(Compact(full=True)), takes_back=True
+    ),
+    Scenario("append with data evolution", _with(appended, **_EVOLUTION), _write(), takes_back=True),
+    Scenario("compact with data evolution", _with(appended, **_EVOLUTION), _job(Compact(full=True)), takes_back=True),
+    Scenario("expire snapshots with data evolution", _evolved, _expire(retain_max=2)),
     Scenario("cluster", _with(appended), _job(Cluster(("k", "v"))), takes_back=True),
     Scenario("compact postponed rows", _postponed, _job(Compact(full=True)), takes_back=True),
     Scenario("delete rows", _with(appended, **_VECTORS), _job(DeleteRows("k < 4")), takes_back=True),
