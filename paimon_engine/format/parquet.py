@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
+from paimon_engine.format.binary_row import COMPACT_DECIMAL_PRECISION_MAX
 from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import (
     BATCH_LIMIT,
@@ -159,9 +160,7 @@ class ParquetWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._groups: list[bytes | None] = []
-        self._bounded = [
-            field.name for field in self._target if _is_text(field.type) or pa.types.is_integer(field.type)
-        ]
+        self._bounded = [field.name for field in self._target if _has_exact_bounds(field.type)]
         self._bounds: dict[str, tuple[Any, Any]] = {}
 
     def __del__(self) -> None:
@@ -171,7 +170,7 @@ class ParquetWriter:
 
     @property
     def stored_bounds(self) -> Mapping[str, tuple[Any, Any]]:
-        """Smallest and largest value of each column of texts or integers that has one, after `close`."""
+        """Smallest and largest value of each column of the types of `FileWriter` that has one, after `close`."""
         return self._bounds
 
     @property
@@ -235,7 +234,8 @@ class ParquetWriter:
         self._groups.append(group.moved(begin))
         for name in self._bounded:
             if group.bounds[name].null_count == 0:
-                self._widen(name, *group.bounds[name].to_pylist())
+                bounds = group.bounds[name]
+                self._widen(name, *(bounds.cast(pa.int32()) if pa.types.is_date(bounds.type) else bounds).to_pylist())
 
     def _write_with_copies(self, writer: pq.ParquetWriter, rows: pa.Table) -> None:
         """Writes a row group, and copies of its first chunks after it."""
@@ -283,7 +283,8 @@ class ParquetWriter:
             for name in self._bounded:
                 found = group.column(indices[name]).statistics
                 if found.has_min_max:
-                    raw = found.min_raw, found.max_raw
+                    is_plain = not pa.types.is_decimal(self._target.field(name).type)
+                    raw = (found.min_raw, found.max_raw) if is_plain else (found.min, found.max)
                     low, high = (bound.decode() if isinstance(bound, bytes) else bound for bound in raw)
                     self._widen(name, low, high)
         known = self._bounds
@@ -332,6 +333,13 @@ class ParquetWriter:
 def _is_text(data_type: pa.DataType) -> bool:
     value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
     return bool(pa.types.is_string(value_type))
+
+
+def _has_exact_bounds(data_type: pa.DataType) -> bool:
+    """Whether footers have the smallest and the largest value, or `_long_texts` finds them."""
+    if pa.types.is_decimal(data_type):
+        return bool(data_type.precision <= COMPACT_DECIMAL_PRECISION_MAX)
+    return _is_text(data_type) or bool(pa.types.is_integer(data_type) or pa.types.is_date(data_type))
 
 
 def _long_texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:

@@ -30,7 +30,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
-from paimon_engine.format.binary_row import EMPTY_ROW, decode_row, encode_row, internal_values
+from paimon_engine.format.binary_row import (
+    COMPACT_DECIMAL_PRECISION_MAX,
+    EMPTY_ROW,
+    decode_row,
+    encode_row,
+    internal_values,
+)
 from paimon_engine.types import (
     BINARY_ROOTS,
     INTEGER_ROOTS,
@@ -213,7 +219,7 @@ class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
-    With `bounds_apart` the caller finds the bounds of texts and integers, and gives them to `finish`.
+    With `bounds_apart` the caller finds the bounds of the columns that `is_bounded_apart`, and gives them to `finish`.
     """
 
     def __init__(
@@ -259,7 +265,7 @@ class _ColumnStats:
         self.is_ordered = is_ordered(data_type, ways)
         root = data_type.root if isinstance(data_type, AtomicType) else None
         self.is_float = root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-        self.is_apart = bounds_apart and (root in STRING_ROOTS or root in INTEGER_ROOTS)
+        self.is_apart = bounds_apart and is_bounded_apart(data_type)
         self.null_count = 0
         self.has_nan = False
         self.bounds: list[Any] = []
@@ -293,6 +299,16 @@ class _ColumnStats:
             return (_widened if self.ways.widens_zeros else ColumnStats)(low, high, self.null_count)
         bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
         return ColumnStats(min(bounds), max(bounds), self.null_count)
+
+
+def is_bounded_apart(data_type: DataType) -> bool:
+    """Whether the writer of a file may know the bounds of a column: of texts, integers, days and short decimals."""
+    if not isinstance(data_type, AtomicType):
+        return False
+    root = data_type.root
+    if root is TypeRoot.DECIMAL:
+        return data_type.precision <= COMPACT_DECIMAL_PRECISION_MAX
+    return root in STRING_ROOTS or root in INTEGER_ROOTS or root is TypeRoot.DATE
 
 
 def is_ordered(data_type: DataType, ways: FormatStats) -> bool:

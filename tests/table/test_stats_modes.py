@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from paimon_engine import Catalog, Table, open_table
@@ -19,6 +22,7 @@ from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot, snapshots_newest_first
 from tests.support.oracle import JavaPaimon
+from tests.support.small_row_groups import make_row_groups_small
 
 LONG = "a" * 40
 FIELDS = [
@@ -39,6 +43,7 @@ SCHEMA = pa.schema(
         ("l", pa.list_(pa.int32())),
     ]
 )
+DECIMALS = [(f"d{digits}", pa.decimal128(digits, 2)) for digits in (9, 18, 19, 38)]
 # No time before 1970: Java takes a wrong one from ORC files, the fraction of a second without its sign.
 ROWS: list[list[Any]] = [
     [LONG + "1", 1, LONG, "1.50", "2024-02-29T13:05:09.123000000", [1, 2]],
@@ -240,3 +245,34 @@ def test_modes_of_keys_and_columns_are_those_of_the_release_that_the_options_com
 
     assert " ".join(map(str, of_keys)) == keys
     assert " ".join(map(str, of_values)) == values
+
+
+def test_bounds_of_days_and_decimals_are_those_of_all_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    make_row_groups_small(monkeypatch, 3)
+    days = [date(2024, 2, 29), None, date(1969, 12, 31), date(9999, 12, 31), None, None, None, date(1, 1, 1)]
+    decimals = [None, Decimal("-7.25"), Decimal("0.00"), None, None, None, Decimal("1234567.89"), Decimal("-8.00")]
+    rows = pa.table(
+        {
+            "k": pa.array(days, pa.date32()).fill_null(date(2000, 1, 1)),
+            "day": pa.array(days, pa.date32()),
+            **{f"d{digits}": pa.array(decimals, pa.decimal128(digits, 2)) for digits in (9, 18, 19, 38)},
+        }
+    ).cast(pa.schema([pa.field("k", pa.date32(), False), ("day", pa.date32()), *DECIMALS]))
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=rows.schema, primary_keys=["k"], options={"bucket": "1"})
+
+    for number in range(2):
+        if number:
+            table.write(rows.slice(0, 1))
+            table.compact(full=True)
+        else:
+            table.write(rows)
+        [entry] = entries_of(table.path)
+        types = [field.type for field in table.schema.row_type]
+        key, day, *others = from_simple_stats(types, entry.file.value_stats)
+        first, last = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12, 31) - date(1970, 1, 1)).days
+        assert (key.min, key.max) == (day.min, day.max) == (first, last)
+        assert from_simple_stats(types[:1], entry.file.key_stats) == [key]
+        read = table.to_arrow()
+        for name, one in zip(rows.schema.names[2:], others, strict=True):
+            bounds = pc.min_max(read[name]).as_py()
+            assert one == ColumnStats(bounds["min"], bounds["max"], read[name].null_count)

@@ -50,7 +50,10 @@ class FileWriter(Protocol):
 
     @property
     def stored_bounds(self) -> Mapping[str, tuple[Any, Any]] | None:
-        """Smallest and largest value of columns of texts and integers, after `close`; None: others find them."""
+        """Smallest and largest value of columns of texts, integers, days (as integers) and decimals of up to 18 digits.
+
+        They are known after `close`. None: others find them.
+        """
 
     @property
     def bytes_written(self) -> int:
