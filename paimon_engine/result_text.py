@@ -9,7 +9,6 @@ CompactResult: committed
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -37,6 +36,8 @@ def as_line(values: Mapping[str, Any]) -> str:
 
 def as_html(name: str, values: Mapping[str, Any]) -> str:
     """A table of HTML, in which no text is markup."""
+    import html
+
     caption = html.escape(f"{name}: {values.get('status')}")
     cells = (f"<tr><th>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>" for label, text in _rows(values))
     return f"<table><caption>{caption}</caption>{''.join(cells)}</table>"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from paimon_engine.action import Context
 from paimon_engine.env import Env
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import checked_user
 from paimon_engine.specs import Edge, decode
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.units import moment_ms
+
+if TYPE_CHECKING:
+    from paimon_engine.action import Context
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -58,6 +60,9 @@ class Verbs(ABC):
 
         Raises: InvalidArgumentError naming the action, the field and its value; what the action raises.
         """
+        # A process that only reads need not load what commits.
+        from paimon_engine.action import Context
+
         fields = {name: value for name, value in given.items() if name not in _OF_THE_CALL}
         fields |= given.get("how", {}) | more
         table = self._handle

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -62,6 +61,8 @@ def _spark() -> Finding:
 
 def _spark_parts() -> dict[str, str]:
     """Versions of the installed parts of Spark, without importing any, which takes a second."""
+    from importlib.metadata import PackageNotFoundError, version
+
     parts = {}
     for name in ("pyspark", "pyspark-client"):
         with suppress(PackageNotFoundError):

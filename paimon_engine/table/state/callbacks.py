@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.options import TableOptions
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +85,11 @@ def make_callbacks(kind: CallbackKind[C], options: TableOptions) -> list[NamedCa
     Raises: UnsupportedError if no installed package provides one of them, or if it cannot be created.
     """
     names = callback_names(kind, options)
-    installed = entry_points(group=kind.group) if names else ()
+    installed: Iterable[EntryPoint] = ()
+    if names:
+        from importlib.metadata import entry_points
+
+        installed = entry_points(group=kind.group)
     points = [(name, _point_of(kind, name, installed)) for name in names]
     made: list[NamedCallback[C]] = []
     try:
