@@ -71,7 +71,7 @@ from paimon_engine.table.removal.deletion_plan import (
     with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
-from paimon_engine.table.state.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
+from paimon_engine.table.state.changelogs import changelog_ids, forget_newest, hint_kept, write_changelog
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.schema_commit import stored_schema
 from paimon_engine.table.state.snapshots import (
@@ -450,7 +450,7 @@ def _replace_main(
     _remove_late_tags(main, forward, lost, notifier)
     remove_schemas(main, branch)
     for changelog in forward.changelogs:
-        keep_changelog(main, changelog)
+        write_changelog(main, changelog)
     if forward.changelogs:
         hint_kept(main, changelog_ids(main)[-1])
     there = list_tags(main)

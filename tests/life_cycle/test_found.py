@@ -167,3 +167,22 @@ def test_clustering_by_an_early_handle_keeps_columns_that_were_added_later() -> 
     assert early.cluster("k").status == "committed"
 
     assert sorted(world.table(MAIN).to_arrow()["x0"].to_pylist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("call", range(4, 60, 3))
+def test_a_changelog_that_others_have_expired_meanwhile_does_not_come_back(call: int) -> None:
+    world = World(of_name("kept-deltas"))
+    for number in range(5):
+        write(world, world.table(MAIN), number)
+        world.now_ms += HOUR_MS
+    world.observe()
+    early, late = world.opened(MAIN, 1), world.table(MAIN)
+    world.begin(Call("expire_snapshots", MAIN, lambda: early.expire_snapshots(retain_max=2, retain_min=1)), call)
+
+    world.begin(Call("expire_snapshots", MAIN, lambda: late.expire_snapshots(retain_max=2, retain_min=1)), None)
+    world.begin(Call("expire_changelogs", MAIN, lambda: late.expire_changelogs(delete_all=True)), None)
+    while world.paused:
+        world.resume(0, None)
+
+    world.finish()
+    assert world.versions(MAIN, "changelog") == []

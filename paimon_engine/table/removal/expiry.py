@@ -318,8 +318,9 @@ def remove_expired(table: TableHandle, history: BranchHistory, expiration: Expir
         write_hint(table, paths.latest_hint, history.snapshots[-1].snapshot.id)
     for number in expiration.snapshot_ids:
         _check_latest_is_there(table, history)
-        if number in kept:
-            keep_changelog(table, kept[number])
+        if number in kept and not keep_changelog(table, kept[number]):
+            del kept[number]
+            left.remove(number)
         storage.delete([paths.snapshot(number)])
     if expiration.snapshots or (history.snapshots and not storage.exists(paths.earliest_hint)):
         write_hint(table, paths.earliest_hint, history.snapshots[len(expiration.snapshots)].snapshot.id)
@@ -327,7 +328,7 @@ def remove_expired(table: TableHandle, history: BranchHistory, expiration: Expir
         # A committer that was paused for long may have written the hint late, with the id of an expired snapshot.
         repair_latest_hint(table)
     if kept:
-        hint_kept(table, left[-1])
+        hint_kept(table, max(kept))
     if left and hint_of(table, paths.earliest_changelog_hint) is None:
         write_hint(table, paths.earliest_changelog_hint, left[0])
 

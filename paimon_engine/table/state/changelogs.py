@@ -94,9 +94,24 @@ def is_change(entry: ManifestEntry) -> bool:
 # ── keep and forget ─────────────────────────────────────────────────────────────────────────────
 
 
-def keep_changelog(table: TableHandle, snapshot: Snapshot) -> None:
-    """Makes the changelog of a snapshot that is about to go. May be repeated."""
+def write_changelog(table: TableHandle, snapshot: Snapshot) -> None:
+    """Makes the changelog of a snapshot. May be repeated."""
     table.env.storage.overwrite(table.paths.changelog(snapshot.id), snapshot_to_json(snapshot).encode())
+
+
+def keep_changelog(table: TableHandle, snapshot: Snapshot) -> bool:
+    """Makes the changelog of a snapshot that is about to go. May be repeated.
+
+    False if another run has expired the snapshot meanwhile, and perhaps the changelog, too, whose files are gone then.
+    """
+    storage, paths = table.env.storage, table.paths
+    if not storage.exists(paths.snapshot(snapshot.id)):
+        return False
+    write_changelog(table, snapshot)
+    if storage.exists(paths.snapshot(snapshot.id)) or storage.exists(paths.manifest(snapshot.delta_manifest_list)):
+        return True
+    storage.delete([paths.changelog(snapshot.id)])
+    return False
 
 
 def hint_kept(table: TableHandle, newest_id: int) -> None:
