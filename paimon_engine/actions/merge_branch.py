@@ -6,7 +6,8 @@
    files added and removed, and its changelog files in between.
 3. Each changed *scope* is looked up in the table: a bucket; a complete partition where keys choose their bucket, or the
    number of buckets changed; all of the table where a key is unique over partitions. A scope in which the table has
-   changed too is a conflict. Additions to an append table conflict with nothing.
+   changed too is a conflict, and so is another number of buckets. Other additions to an append table conflict with
+   nothing.
 4. One commit adds and removes the files, which both then share. It fails if others write in between, and the
    plan is made again.
 
@@ -144,7 +145,7 @@ def _round(
         len(difference.removed),
         sum(entry.file.row_count for entry in difference.added),
         sum(entry.file.row_count for entry in difference.removed),
-        tuple(_conflicts(table, source, difference, base, ours)),
+        (*_conflicts(table, source, difference, base, ours), *_other_buckets(table, difference, ours)),
     )
     if difference.is_empty or spec.dry_run:
         return result
@@ -347,6 +348,24 @@ def _conflicts(
                 f"both have changed {_named(table, scope)} since snapshot {base.id if base else 0} of the branch"
             )
     return found
+
+
+def _other_buckets(table: TableHandle, difference: _BranchDifference, ours: Snapshot | None) -> list[str]:
+    """As messages, the partitions whose files would have several numbers of buckets."""
+    if table.schema.bucket_mode is not BucketMode.FIXED or not difference.added:
+        return []
+    gone = {entry.identity for entry in difference.removed}
+    stays: dict[bytes, set[int]] = {}
+    for entry in live_entries(table, ours):
+        if entry.identity not in gone:
+            stays.setdefault(entry.partition, set()).add(entry.total_buckets)
+    pairs = sorted({(entry.partition, entry.total_buckets) for entry in difference.added})
+    return [
+        f"rows{_partition_text(table, partition)} have {min(stays[partition])} buckets in {table.paths.branch!r}, and "
+        f"{number} in the branch; rescale {table.paths.branch!r} to {number}"
+        for partition, number in pairs
+        if stays.get(partition, set()) - {number}
+    ]
 
 
 def _states(table: TableHandle, snapshot: Snapshot | None, scopes: set[_Scope]) -> dict[_Scope, set[Any]]:

@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, Table
+from paimon_engine import Catalog, SetOption, Table
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.format.bucket_hash import buckets
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import commit
 from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.types import AtomicType, TypeRoot
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema(
@@ -141,6 +143,33 @@ def test_a_bucket_that_both_changed_is_named_and_nothing_happens(tmp_path: Path)
 
     assert planned.conflicts == ("both have changed bucket 0 since snapshot 1 of the branch",)
     assert pair.values() == {1: "old", 2: "ours"}
+
+
+@pytest.mark.parametrize("keys", [("k",), ()], ids=["keyed", "append"])
+def test_files_with_another_number_of_buckets_are_a_conflict_until_they_have_the_same(
+    keys: tuple[str, ...], tmp_path: Path
+) -> None:
+    pair = Pair(tmp_path, keys, bucket=4, **({} if keys else {"bucket-key": "k"}))
+    filled = {0, *pair.main.files()["bucket"].to_pylist()}
+    free = next(key for key in range(3, 99) if bucket_of_key(key, 4) not in filled)
+    pair.write(free, to="dev", value="theirs")
+    pair.main.alter([SetOption("bucket", "1")])
+    pair.main.rescale()
+
+    with pytest.raises(ConflictError, match="rows have 1 buckets in 'main', and 4 in the branch; rescale 'main' to 4"):
+        pair.main.merge_branch("dev")
+    assert pair.keys() == [1, 2]
+    pair.assert_sound()
+
+    pair.main.alter([SetOption("bucket", "4")])
+    pair.main.rescale()
+    pair.main.merge_branch("dev")
+    assert pair.keys() == [1, 2, free]
+    pair.assert_sound()
+
+
+def bucket_of_key(key: int, count: int) -> int:
+    return int(buckets([pa.array([key], pa.int64())], [AtomicType(TypeRoot.BIGINT)], count)[0])
 
 
 def test_dynamic_buckets_conflict_by_partition(tmp_path: Path) -> None:
