@@ -458,7 +458,7 @@ def changes(warehouse: str, last: int) -> list[list[str]]:
     return [sorted(map(repr, part.to_pylist())) for part in found]
 
 
-@pytest.mark.parametrize("seed", seeds(16))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_a_bucket_compacted_in_parts_is_the_bucket_compacted_at_once(
     tmp_path: Path, seed: int, request: pytest.FixtureRequest
 ):

@@ -19,7 +19,7 @@ from tests.support.world.scenarios import BY_NAME, branched
 from tests.support.world.world import ROOT
 
 SEED = random.randrange(1 << 30) if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else 3
-TRIALS = 2
+TRIALS = 1
 
 # What the longer run has found.
 FOUND = [

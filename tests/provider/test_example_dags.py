@@ -129,6 +129,7 @@ def test_other_engines_read_the_same(in_order: tuple[Pipeline, list[Day]], oracl
         assert_same_rows(ours, pypaimon.read(path, tag=tag))
 
 
+@pytest.mark.long
 def test_cleared_runs_end_in_the_same_table(in_order: tuple[Pipeline, list[Day]]):
     running, _ = in_order
     before = {tag: running.rows(tag) for tag in (None, *DAYS)}
@@ -142,6 +143,7 @@ def test_cleared_runs_end_in_the_same_table(in_order: tuple[Pipeline, list[Day]]
     assert set(running.statuses("tag")) == {"already_done"}
 
 
+@pytest.mark.long
 def test_days_that_are_run_again_end_in_the_same_table(in_order: tuple[Pipeline, list[Day]]):
     running, _ = in_order
     before = {tag: running.rows(tag) for tag in (None, *DAYS)}

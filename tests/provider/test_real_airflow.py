@@ -123,6 +123,7 @@ with DAG("slow", schedule=None):
 """
 
 
+@pytest.mark.long
 def test_a_dag_file_whose_import_took_too_long_is_read_again(tmp_path: Path):
     environment = {"AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "20"}
     parts = ["api-server", "dag-processor"]

@@ -142,6 +142,7 @@ def test_a_jvm_that_dies_is_an_error_of_ours_and_the_next_session_starts(java, t
     assert done.stdout.splitlines() == ["SparkError"] * 5 + ["3", "SparkError"]
 
 
+@pytest.mark.long
 def test_a_session_starts_from_the_archive_that_a_warm_up_made(java, tmp_path):
     folder = tmp_path / "a folder"
     code = (

@@ -106,6 +106,7 @@ def test_processes_that_race_for_each_snapshot_lose_nothing(lake: str):
     assert [name for name in names if name.endswith(".tmp")] == []
 
 
+@pytest.mark.long
 def test_java_and_this_engine_race_for_each_snapshot_and_lose_nothing(lake: str):
     table = make_table(
         lake, **{"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000", "write-only": "true"}
