@@ -11,7 +11,7 @@ from tests.damage.subjects import Files, kind_of
 
 EVERYTHING: Final = "PAIMON_DAMAGES" in os.environ
 """With this variable every damage is tried, else some of each subject."""
-DAMAGES_PER_SUBJECT: Final = 36
+DAMAGES_PER_SUBJECT: Final = 20
 FLIPS_PER_FILE: Final = 4
 FILES_PER_KIND: Final = 2
 

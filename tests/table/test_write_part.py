@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_engine import Table
@@ -31,6 +31,7 @@ PARTS = st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), max_
 
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("buffer", ["256 mb", "300 b"])
+@settings(max_examples=40)
 @given(writes=st.lists(PARTS, min_size=1, max_size=2), own_file_bytes=st.sampled_from([0, 60, 120, 1 << 20]))
 def test_later_parts_are_newer_however_rows_reach_their_files(
     kind: str, buffer: str, writes: list[list[Rows]], own_file_bytes: int, tmp_path_factory: pytest.TempPathFactory
