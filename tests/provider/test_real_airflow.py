@@ -144,6 +144,7 @@ with RealAirflow(Path(sys.argv[1]), parts=["api-server", "triggerer"]) as airflo
 """
 
 
+@pytest.mark.long
 def test_nothing_stays_when_the_test_is_killed(tmp_path: Path):
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, start_new_session=True)

@@ -29,7 +29,7 @@ from paimon_engine.spark import native
 from paimon_engine.spark.executor import SparkExecutor, check_reachable
 from tests.spark.reads import ARROW, BOTH, NATIVE, NEITHER, assert_reads, plan_of
 from tests.support.canonical import assert_same_rows, rows_of
-from tests.support.corpus import Case, corpus_cases
+from tests.support.corpus import Case, corpus_cases, every_third
 from tests.support.pypaimon import PyPaimon
 
 pytestmark = pytest.mark.spark
@@ -445,7 +445,7 @@ def test_requests_are_checked_at_once(catalog: Catalog, call: Callable[[Table], 
 # ── tables that Java wrote ──────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("case", corpus_cases())
+@pytest.mark.parametrize("case", every_third(corpus_cases()))
 def test_tables_of_java(spark: Any, case: Case) -> None:
     table = open_table(str(case.table), executor=SparkExecutor(spark))
     types = {field.name: field.type for field in table.arrow_schema}

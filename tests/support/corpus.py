@@ -12,7 +12,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -144,6 +144,14 @@ def case_names(*features: str) -> tuple[str, ...]:
 def corpus_cases(*features: str) -> list[Any]:
     """Parameters for `parametrize`: the cases that have all those features, or one that skips with the reason."""
     return [pytest.param(case(name), id=name) for name in case_names(*features)] or _absent(1)
+
+
+def every_third(cases: Sequence[Any]) -> list[Any]:
+    """The same parameters; two of three are left to the long run."""
+    return [
+        one if number % 3 == 0 else pytest.param(*one.values, id=one.id, marks=[*one.marks, pytest.mark.long])
+        for number, one in enumerate(cases)
+    ]
 
 
 def corpus_reads(*features: str, at: Collection[str] | None = None) -> list[Any]:
