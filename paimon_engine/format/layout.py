@@ -105,7 +105,8 @@ def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
 
 def leaf_paths(wanted: pa.Schema, stored: pa.Schema) -> list[str]:
     """What to read of a file for the columns of `wanted` that it has: of rows the fields that are wanted, by dots."""
-    return [leaf for field in wanted if field.name in stored.names for leaf in _paths(field, stored.field(field.name))]
+    names = {*stored.names}
+    return [leaf for field in wanted if field.name in names for leaf in _paths(field, stored.field(field.name))]
 
 
 def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:

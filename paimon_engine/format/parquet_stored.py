@@ -100,8 +100,11 @@ class StoredFile:
 
 def _refuse_shredded(wanted: pa.Schema, stored: pa.Schema, path: str) -> None:
     """Raises UnsupportedError if VARIANT values of a column are in several columns of the file."""
+    names = {*stored.names}
     for field in wanted:
-        if field.name in stored.names and _has_shredded(field.type, stored.field(field.name).type):
+        if field.name not in names or not pa.types.is_nested(field.type):
+            continue
+        if _has_shredded(field.type, stored.field(field.name).type):
             raise UnsupportedError(
                 f"{path}: column {field.name!r} of type VARIANT is shredded (its values are in several columns of the "
                 "file), which is not supported yet; unset 'variant.shreddingSchema' and 'variant.inferShreddingSchema' "

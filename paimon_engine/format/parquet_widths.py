@@ -92,11 +92,12 @@ class StoredRows:
 
 def leaf_indices(metadata: pq.FileMetaData, columns: Sequence[str]) -> dict[str, int]:
     """Path and column index of the leaves of columns, given by name or path as for `ParquetFile.iter_batches`."""
-    leaves = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
+    schema, names = metadata.schema, {*columns}
+    leaves = {schema.column(index).path: index for index in range(metadata.num_columns)}
     return {
         path: index
         for path, index in leaves.items()
-        if any(path == name or path.startswith(f"{name}.") for name in columns)
+        if path in names or any(path[:end] in names for end, mark in enumerate(path) if mark == ".")
     }
 
 

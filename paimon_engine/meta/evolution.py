@@ -122,7 +122,7 @@ def conform(rows: pa.RecordBatch, sources: Sequence[ColumnSource]) -> pa.RecordB
 
 
 def _conform_column(values: pa.Array, stored: DataField, field: DataField) -> pa.Array:
-    if bare(stored.type) == bare(field.type):
+    if stored.type is field.type or bare(stored.type) == bare(field.type):
         arrow_type = to_arrow(field.type)
         fits = values.type == arrow_type or (
             pa.types.is_dictionary(values.type) and values.type.value_type == arrow_type

@@ -71,7 +71,7 @@ class RowCheck:
             return
         if first_row + rows.num_rows > self._file.row_count:
             raise damaged(self._path, f"it has more than the {self._file.row_count} rows that its manifest says")
-        if VALUE_KIND in typed.schema.names:
+        if VALUE_KIND in typed.schema.names and VALUE_KIND in rows.schema.names:
             self._within(typed, VALUE_KIND, 0, _KIND_MAX)
         if SEQUENCE_NUMBER in typed.schema.names:
             self._within(typed, SEQUENCE_NUMBER, self._file.min_sequence_number, self._file.max_sequence_number)

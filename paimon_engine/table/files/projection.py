@@ -153,6 +153,9 @@ def _narrowed_field(field: DataField, paths: Iterable[FieldPath]) -> DataField:
 
 def narrowed_like(file_schema: TableSchema, table_schema: TableSchema) -> TableSchema:
     """The schema of a file without the fields of ROW columns that the table, by their ids, does not have."""
+    if not any(isinstance(field.type, RowType) for field in file_schema.row_type):
+        # The same object, which knows its options and keys already.
+        return file_schema
     by_id = {field.id: field.type for field in table_schema.row_type}
     fields = tuple(
         replace(field, type=_narrowed_type(field.type, by_id[field.id])) if field.id in by_id else field
