@@ -21,8 +21,9 @@ from paimon_engine.format import orc, parquet, parquet_bounds
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
+from paimon_engine.table.read import scan
 from paimon_engine.table.read.reader import RowSelection, check_rows, read_schema, read_snapshot_rows, read_splits
-from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.read.scan import plan_splits, value_ranges
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
@@ -249,6 +250,25 @@ def counted(table: Subject) -> CountingStorage:
     storage = CountingStorage(table.handle.env.storage)
     table.handle = replace(table.handle, env=replace(table.handle.env, storage=storage))
     return storage
+
+
+def test_files_of_partitions_that_match_are_not_compared_once_more(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+):
+    table = make_table({"day": pa.date32(), "k": pa.int64()}, partition_keys=["day"])
+    table.write({"day": [DAY, DAY + timedelta(1)], "k": [1, 2]})
+    looked_at: list[str] = []
+
+    def noting(handle: Any, file: Any) -> Any:
+        looked_at.append(file.name)
+        return value_ranges(handle, file)
+
+    monkeypatch.setattr(scan, "value_ranges", noting)
+
+    assert table.rows(f"day = DATE '{DAY}'") == [(DAY, 1)]
+    assert not looked_at
+    assert table.rows(f"day = DATE '{DAY}' AND k = 2") == []
+    assert len(looked_at) == 1
 
 
 def test_manifests_of_other_partitions_are_not_read(make_table: MakeTable):

@@ -164,6 +164,8 @@ def splits_of(
     conjuncts = usable_conjuncts(table, where)
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
+    # What is asked of partition columns alone is decided by now: no file needs to be looked at for it.
+    conjuncts = [part for part in conjuncts if not columns_of(part) <= set(table.schema.partition_keys)]
     merges = vectors is None or table.options.merges_vectors_on_read
     find = _key_sections if table.schema.primary_keys and merges else _single_sections
     find = _column_sections if table.options.data_evolution_enabled else find
