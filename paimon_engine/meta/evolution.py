@@ -188,7 +188,7 @@ def evolved_stats(stats: ColumnStats, stored: DataField, field: DataField) -> Co
 
     They are kept where the cast keeps the order of values and makes no nulls.
     """
-    if bare(stored.type) == bare(field.type):
+    if stored.type is field.type or bare(stored.type) == bare(field.type):
         return stats
     if not (isinstance(stored.type, AtomicType) and isinstance(field.type, AtomicType)):
         return None
