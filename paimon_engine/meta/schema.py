@@ -161,7 +161,8 @@ def parse_schema(data: str | bytes, path: str) -> TableSchema:
             unknown={key: item for key, item in value.items() if key not in _KEYS},
         )
         _check_stored(schema)
-        return schema
+        # Releases that do not know the option make the columns NOT NULL when they alter the table.
+        return with_key_nullability(schema) if schema.table_options.nullable_keys else schema
     except (*WRONG, InvalidArgumentError, pa.ArrowException) as error:
         raise damaged(path, f"no valid schema: {reason(error)}") from error
 

@@ -93,6 +93,11 @@ def make(case: Case, folder: Path, paimon2: JavaPaimon) -> str:
 DV = {"deletion-vectors.enabled": "true"}
 
 
+def _write_null_keys(table: Table) -> None:
+    for value in (7, 8):
+        table.write(pa.table([[None, 3], [[1], [2]], [value, value], ["null", "three"]], table.arrow_schema))
+
+
 def _sum(**options: str) -> Case:
     return Case({"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", **options}, compacts=False)
 
@@ -163,6 +168,8 @@ CASES: dict[str, Case] = {
         {"sequence.snapshot-ordering": "true", "write-only": "true"}, by_java=True, compacts=False
     ),
     "clustering override": Case({**DV, "pk-clustering-override": "true", "clustering.columns": "v"}, by_java=True),
+    "null keys": Case({"primary-key.nullable": "true"}, compacts=False, more=_write_null_keys),
+    "null keys, compacted": Case({"primary-key.nullable": "true"}, more=_write_null_keys),
     "variants": Case(by_java=True, second="VARIANT"),
     "written by Java 2.0": Case(by_java=True, compacts=False),
     "append by Java 2.0": Case(keys=(), by_java=True, compacts=False),

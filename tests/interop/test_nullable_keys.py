@@ -202,6 +202,28 @@ def test_keys_that_must_not_be_null_are_damage(paimon2: JavaPaimon, tmp_path: Pa
     made(paimon2, path, ["k"], {})
     paimon2.call("write", table=str(path), rows=[[None, "a", 1]])
     schema = path / "schema" / "schema-0"
-    schema.write_text(schema.read_text().replace('"INT"', '"INT NOT NULL"', 1))
+    without = schema.read_text().replace(f'"{OPTION}"', '"hive.any"')
+    schema.write_text(without.replace('"INT"', '"INT NOT NULL"', 1))
 
     assert open_table(str(path)).verify("rows").status != "sound"
+
+
+def test_a_table_that_java_has_altered_keeps_its_nulls(paimon2: JavaPaimon, tmp_path: Path):
+    """Java 2.0 does not know the option, makes the columns NOT NULL in each new schema, and then misreads nulls."""
+    path = tmp_path / "t"
+    table = made(paimon2, path, ["k", "s"], {})
+    table.write(arrow(table, [[None, "a", 1], [1, None, 2]]))
+    paimon2.call(
+        "alter", table=str(path), changes=[{"change": "set_option", "name": "snapshot.num-retained.max", "value": "99"}]
+    )
+    assert '"INT NOT NULL"' in (path / "schema" / "schema-1").read_text("utf-8")
+
+    table = open_table(str(path))
+    table.write(arrow(table, [[None, "a", 3]]))
+    table.compact(full=True)
+
+    expected = sorted([[None, "a", 3], [1, None, 2]], key=text_of)
+    assert sorted(rows_of(table.to_arrow()), key=text_of) == expected
+    assert table.verify("rows").status == "sound"
+    table.alter([SetOption("snapshot.num-retained.max", "98")])
+    assert assert_alike(paimon2, path) == expected
