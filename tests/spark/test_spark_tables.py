@@ -175,6 +175,32 @@ def test_a_dataframe_moves_keys_between_partitions(session: Any, executor: Spark
     assert check_table(load_table(table.path, EnvConfig(table.path))) == []
 
 
+@pytest.mark.parametrize("bucket", [2, -1], ids=["fixed", "over all partitions"])
+def test_a_dataframe_with_nulls_in_its_keys_is_written(
+    bucket: int, session: Any, executor: SparkExecutor, tmp_path: Path
+) -> None:
+    schema = pa.schema([field.with_nullable(True) for field in SCHEMA])
+    keys = ["day", "id"] if bucket > 0 else ["id"]
+    table = Catalog(str(tmp_path), executor=executor).create_table(
+        "db.t",
+        schema=schema,
+        primary_keys=keys,
+        partition_keys=["day"],
+        options={"bucket": bucket, "primary-key.nullable": "true"},
+    )
+    some: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for step, days in enumerate([[None, date(2013, 1, 2)], [date(2013, 1, 2), None]]):
+        made = [{"day": days[key % 2], "id": key or None, "name": f"n{step}", "delay": 0.5} for key in range(9 + step)]
+        pq.write_table(pa.Table.from_pylist(made, schema), tmp_path / f"{step}.parquet")
+        table.write(session.read.parquet(str(tmp_path / f"{step}.parquet")))
+        some |= {tuple(row[name] for name in keys): row for row in made}
+        found = table.to_spark().toArrow().to_pylist()
+        assert sorted(found, key=str) == sorted(some.values(), key=str)
+        table.compact(full=True)
+    assert sorted(table.to_arrow().to_pylist(), key=str) == sorted(some.values(), key=str)
+    assert check_table(table._handle) == []
+
+
 def test_tasks_read_files_for_dynamic_buckets_in_their_order(
     executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
