@@ -28,7 +28,7 @@ Source: `BinaryRow`, `BinaryRowWriter`, `BinaryArray`, `BinaryMap` and `Serializ
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
@@ -117,8 +117,8 @@ def encode_row_body(types: Sequence[DataType], values: Sequence[Any], *, reserve
     return bytes(null_bits) + bytes(slots) + bytes(variable.data)
 
 
-def decode_row(types: Sequence[DataType], data: bytes) -> tuple[Any, ...]:
-    """Internal values of a row with the arity in front; accepts both forms of nulls.
+def decode_row(types: Sequence[DataType], data: bytes, *, wanted: Collection[int] | None = None) -> tuple[Any, ...]:
+    """Internal values of a row with the arity in front; accepts both forms of nulls. None of columns not `wanted`.
 
     Raises: CorruptTableError if the bytes are not a row of these types.
     """
@@ -128,7 +128,7 @@ def decode_row(types: Sequence[DataType], data: bytes) -> tuple[Any, ...]:
     if arity != len(types):
         raise CorruptTableError(f"binary row: expected {len(types)} columns, found {arity} in {data[:64].hex()}")
     try:
-        return _decode_row_body(types, data[4:])
+        return _decode_row_body(types, data[4:], wanted)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"binary row of {arity} columns is damaged ({error}): {data[:64].hex()}") from error
 
@@ -282,8 +282,14 @@ def _is_fine_timestamp(data_type: DataType) -> bool:
 # ── Decoding ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _decode_row_body(types: Sequence[DataType], row: bytes) -> tuple[Any, ...]:
+def _decode_row_body(types: Sequence[DataType], row: bytes, wanted: Collection[int] | None = None) -> tuple[Any, ...]:
     first_slot = null_bits_size(len(types))
+    if wanted is not None:
+        found: list[Any] = [None] * len(types)
+        for index in wanted:
+            if not row[(index + 8) >> 3] >> (index & 7) & 1:
+                found[index] = _value(types[index], row, first_slot + 8 * index)
+        return tuple(found)
     return tuple(
         None if row[(index + 8) >> 3] >> (index & 7) & 1 else _value(data_type, row, first_slot + 8 * index)
         for index, data_type in enumerate(types)

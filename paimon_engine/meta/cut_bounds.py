@@ -8,7 +8,7 @@ The writer of a file is not known, and where the bound is exact, a little more i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -70,12 +70,14 @@ def cut_values(types: Sequence[DataType], row: bytes) -> bytes:
     return encode_row(types, whole, reserve_null=True)
 
 
-def safe_ranges(types: Sequence[DataType], stats: SimpleStats) -> list[ColumnStats]:
-    """Statistics of columns, whose bounds include every value even if upper ones were cut.
+def safe_ranges(
+    types: Sequence[DataType], stats: SimpleStats, *, wanted: Collection[int] | None = None
+) -> list[ColumnStats]:
+    """Statistics of columns, whose bounds include every value even if upper ones were cut; unknown if not `wanted`.
 
     Raises: CorruptTableError if the record has another number of columns than `types`.
     """
     return [
         replace(known, max=upper(kind, known.max)) if may_be_cut(kind) else known
-        for kind, known in zip(types, from_simple_stats(types, stats), strict=True)
+        for kind, known in zip(types, from_simple_stats(types, stats, wanted=wanted), strict=True)
     ]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -131,15 +131,21 @@ def to_simple_stats(types: Sequence[DataType], columns: Sequence[ColumnStats]) -
     )
 
 
-def from_simple_stats(types: Sequence[DataType], stats: SimpleStats) -> list[ColumnStats]:
-    """Statistics of each column. Empty stats and null counts left out give unknowns.
+def from_simple_stats(
+    types: Sequence[DataType], stats: SimpleStats, *, wanted: Collection[int] | None = None
+) -> list[ColumnStats]:
+    """Statistics of each column. Empty stats and null counts left out give unknowns, as do bounds not `wanted`.
 
     Raises: CorruptTableError if the record has another number of columns than `types`.
     """
     if stats.min_values == EMPTY_ROW and stats.max_values == EMPTY_ROW:
         bounds: Iterable[tuple[Any, Any]] = [(None, None)] * len(types)
     else:
-        bounds = zip(decode_row(types, stats.min_values), decode_row(types, stats.max_values), strict=True)
+        bounds = zip(
+            decode_row(types, stats.min_values, wanted=wanted),
+            decode_row(types, stats.max_values, wanted=wanted),
+            strict=True,
+        )
     null_counts = stats.null_counts or (None,) * len(types)
     if len(null_counts) != len(types):
         raise CorruptTableError(f"statistics: expected {len(types)} null counts, found {len(null_counts)}")

@@ -259,9 +259,9 @@ def test_files_of_partitions_that_match_are_not_compared_once_more(
     table.write({"day": [DAY, DAY + timedelta(1)], "k": [1, 2]})
     looked_at: list[str] = []
 
-    def noting(handle: Any, file: Any) -> Any:
+    def noting(handle: Any, file: Any, names: Any) -> Any:
         looked_at.append(file.name)
-        return value_ranges(handle, file)
+        return value_ranges(handle, file, names)
 
     monkeypatch.setattr(scan, "value_ranges", noting)
 

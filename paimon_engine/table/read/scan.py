@@ -6,7 +6,7 @@ Source: `KeyValueFileStoreScan`, `MergeTreeSplitGenerator` of the Java library.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -260,7 +260,7 @@ def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], a
 
     `parts` have internal values, `asked` is the filter for the index.
     """
-    ranges = value_ranges(table, file) if parts else {}
+    ranges = value_ranges(table, file, frozenset().union(*map(columns_of, parts))) if parts else {}
     if not counts_nan(file):
         ranges = {
             name: replace(known, max=math.nan) if isinstance(known.max, float) else known
@@ -271,18 +271,22 @@ def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], a
     return not embedded_index_excludes(table, file, asked)
 
 
-def value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
-    """Known ranges of the table's columns in a file; none of columns whose values may be in another order today.
+def value_ranges(table: TableHandle, file: DataFile, names: Collection[str] | None = None) -> Mapping[str, ColumnStats]:
+    """Known ranges of the table's columns in a file, or of those in `names`: others cost time.
+
+    There are none of columns whose values may be in another order today.
 
     There is one of a partition column only if the file is known to store values of it.
     """
     if not file.value_stats.null_counts:
         return {}
     schema = table.schema_of(file.schema_id)
-    columns = statistics_columns(schema, file)
-    known = dict(zip(columns, safe_ranges([field.type for field in columns], file.value_stats), strict=True))
-    usable = {column.name: stats for column, stats in known.items() if not has_padded_texts(file, column.type)}
+    columns = list(statistics_columns(schema, file))
     pairs = same_columns(schema, table.schema)
+    asked = {stored.name for name, (stored, _) in pairs.items() if names is None or name in names}
+    wanted = [index for index, column in enumerate(columns) if column.name in asked]
+    known = safe_ranges([field.type for field in columns], file.value_stats, wanted=wanted)
+    usable = {columns[index].name: known[index] for index in wanted if not has_padded_texts(file, columns[index].type)}
     # What the file lacks is read as null.
     missing = ColumnStats(None, None, file.row_count)
     ranges = {name: missing for name in table.schema.row_type.names if name not in pairs}
