@@ -145,7 +145,7 @@ def _round(
         len(difference.removed),
         sum(entry.file.row_count for entry in difference.added),
         sum(entry.file.row_count for entry in difference.removed),
-        (*_conflicts(table, source, difference, base, ours), *_other_buckets(table, difference, ours)),
+        (*_conflicts(table, source, difference, base, ours), *_misfits(table, difference, ours)),
     )
     if difference.is_empty or spec.dry_run:
         return result
@@ -350,15 +350,28 @@ def _conflicts(
     return found
 
 
-def _other_buckets(table: TableHandle, difference: _BranchDifference, ours: Snapshot | None) -> list[str]:
-    """As messages, the partitions whose files would have several numbers of buckets."""
-    if table.schema.bucket_mode is not BucketMode.FIXED or not difference.added:
+def _misfits(table: TableHandle, difference: _BranchDifference, ours: Snapshot | None) -> list[str]:
+    """As messages, why added files do not fit beside those that stay in the table."""
+    if not difference.added:
         return []
     gone = {entry.identity for entry in difference.removed}
+    stays = [entry for entry in live_entries(table, ours) if entry.identity not in gone]
+    twice = {entry.file.name for entry in stays} & {entry.file.name for entry in difference.added}
+    found = _other_buckets(table, difference, stays) if table.schema.bucket_mode is BucketMode.FIXED else []
+    if twice:
+        # A fast-forward has put another history with the same files in place of the one that the branch began from.
+        found.append(
+            f"{min(twice)} is in {table.paths.branch!r} already, although no snapshot in common has it; fast-forward "
+            "to the branch, or write its rows"
+        )
+    return found
+
+
+def _other_buckets(table: TableHandle, difference: _BranchDifference, staying: Sequence[ManifestEntry]) -> list[str]:
+    """As messages, the partitions whose files would have several numbers of buckets."""
     stays: dict[bytes, set[int]] = {}
-    for entry in live_entries(table, ours):
-        if entry.identity not in gone:
-            stays.setdefault(entry.partition, set()).add(entry.total_buckets)
+    for entry in staying:
+        stays.setdefault(entry.partition, set()).add(entry.total_buckets)
     pairs = sorted({(entry.partition, entry.total_buckets) for entry in difference.added})
     return [
         f"rows{_partition_text(table, partition)} have {min(stays[partition])} buckets in {table.paths.branch!r}, and "

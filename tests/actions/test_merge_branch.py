@@ -168,6 +168,24 @@ def test_files_with_another_number_of_buckets_are_a_conflict_until_they_have_the
     pair.assert_sound()
 
 
+def test_files_that_came_by_a_fast_forward_are_not_added_again(tmp_path: Path) -> None:
+    catalog = Catalog(str(tmp_path / "lake"))
+    main = catalog.create_table("db.t", schema=SCHEMA, options={"bucket": -1})
+    main.create_branch("dev")
+    dev = catalog.table("db.t$branch_dev")
+    dev.write(pa.table({"p": [0], "k": [1], "v": ["a"]}, SCHEMA))
+    dev.analyze()
+    main.merge_branch("dev")
+    main.create_branch("other", snapshot=1)
+    main.fast_forward("dev")
+
+    with pytest.raises(ConflictError, match="is in 'main' already, although no snapshot in common has it"):
+        main.merge_branch("other")
+
+    assert main.to_arrow().num_rows == 1
+    assert check_table(main._handle, footers=False) == []
+
+
 def bucket_of_key(key: int, count: int) -> int:
     return int(buckets([pa.array([key], pa.int64())], [AtomicType(TypeRoot.BIGINT)], count)[0])
 
