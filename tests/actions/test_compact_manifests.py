@@ -238,3 +238,23 @@ def test_many_commits_with_merges_of_every_kind_are_as_java_reads_them(seed: int
     for item in manifests_of(table):
         entries = read_manifest(handle_of(table), item.name)
         assert len(entries) == item.added_count + item.deleted_count
+
+
+@pytest.mark.parametrize("least", [0, 1_000_000], ids=["copied", "entry by entry"])
+def test_a_file_that_was_removed_and_added_again_stays(least: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(manifest_merge, "ENTRIES_MIN", least)
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+    options = {"bucket": 1, "manifest.merge-min-count": 99}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+    table.write(pa.table({"k": [1, 2], "v": [1, 1]}, schema))
+    table.compact(full=True)
+    table.rollback_to_as_latest(snapshot=1)
+    table.compact(full=True)
+    table.write(pa.table({"k": [3], "v": [1]}, schema))
+    before = table.to_arrow().to_pylist()
+
+    assert table.compact_manifests().status == "committed"
+
+    assert table.to_arrow().to_pylist() == before
+    assert len(before) == 3
+    assert table.verify("rows").status == "sound"

@@ -18,12 +18,13 @@ Source: `ManifestFileMerger` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paimon_engine.collection import without_collection
 from paimon_engine.meta.file_set import merge_entries
@@ -34,6 +35,9 @@ from paimon_engine.table.state.live_columns import ENTRIES_MIN
 from paimon_engine.table.state.manifests import may_hold_partitions, read_manifest
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.stored_entries import Kept, StoredEntries, entries_at, read_as_stored
+
+_NEVER: Final = (-1, -1)
+"""Before all places of entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +97,21 @@ def _full_rewrite(
 ) -> list[ManifestFile] | None:
     """A full merge entry by entry; None if it would change nothing."""
     entries = {item.name: read_manifest(table, item.name, item) for item in manifests if item.name in changing}
-    removed = {e.identity for found in entries.values() for e in found if e.kind is FileKind.DELETE}
-    concerned = _concerned(table, manifests, changing, {identity.partition for identity in removed})
+    partitions = {e.partition for found in entries.values() for e in found if e.kind is FileKind.DELETE}
+    concerned = _concerned(table, manifests, changing, partitions)
     if len(concerned) <= 1:
         return None
+    removed = {
+        entry.identity: (number, index)
+        for number, item in enumerate(concerned)
+        for index, entry in enumerate(entries.get(item.name, ()))
+        if entry.kind is FileKind.DELETE
+    }
     rewritten: list[ManifestEntry] = []
     replaced: set[str] = set()
-    for item in concerned:
+    for number, item in enumerate(concerned):
         found = entries.get(item.name) or read_manifest(table, item.name, item)
-        live = _live(found, removed)
+        live = _live(found, number, removed)
         if item.name in changing or len(live) < len(found):
             replaced.add(item.name)
             rewritten += live
@@ -121,8 +131,18 @@ def _concerned(
     ]
 
 
-def _live(entries: Sequence[ManifestEntry], removed: set[FileIdentity]) -> list[ManifestEntry]:
-    return [entry for entry in entries if entry.kind is FileKind.ADD and entry.identity not in removed]
+def _live(
+    entries: Sequence[ManifestEntry], number: int, removed: Mapping[FileIdentity, tuple[int, int]]
+) -> list[ManifestEntry]:
+    """Additions in the manifest of that number that no later entry removes, given where each file is removed last.
+
+    A file is added again by a rollback to a new snapshot, and by a compaction after one.
+    """
+    return [
+        entry
+        for index, entry in enumerate(entries)
+        if entry.kind is FileKind.ADD and removed.get(entry.identity, _NEVER) < (number, index)
+    ]
 
 
 def _minor_merge(
@@ -190,17 +210,24 @@ def _full_copies(
 
 
 def _kept_in_full(parts: Sequence[StoredEntries]) -> list[Kept]:
-    """Additions of files that none of the entries removes."""
+    """Additions of files that no later entry removes."""
     kept = [part.kinds == FileKind.ADD for part in parts]
     names = np.unique(np.concatenate([part.names[~adds] for part, adds in zip(parts, kept, strict=True)]))
     if not len(names):
         return kept
-    removed = {entry.identity for entry in entries_at(parts, [(~adds).nonzero()[0] for adds in kept])}
+    removals = [(~adds).nonzero()[0] for adds in kept]
+    removing = zip(entries_at(parts, removals), _in_order(removals), strict=True)
+    removed = {entry.identity: place for entry, place in removing}
     maybe = [(adds & are_among(part.names, names)).nonzero()[0] for part, adds in zip(parts, kept, strict=True)]
-    left = iter(entries_at(parts, maybe))
+    left = zip(entries_at(parts, maybe), _in_order(maybe), strict=True)
     for adds, places in zip(kept, maybe, strict=True):
-        adds[places] = [entry.identity not in removed for entry in islice(left, len(places))]
+        adds[places] = [removed.get(one.identity, _NEVER) < place for one, place in islice(left, len(places))]
     return kept
+
+
+def _in_order(places: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, int]]:
+    """Places of entries in several manifests, with the number of the manifest in front."""
+    return ((number, place) for number, found in enumerate(places) for place in found.tolist())
 
 
 def _kept_when_folded(parts: Sequence[StoredEntries]) -> list[Kept]:
