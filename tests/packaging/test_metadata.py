@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib import import_module
-from importlib.metadata import Distribution, distribution, entry_points, version
+from importlib.metadata import Distribution, distribution, distributions, entry_points, version
 from pathlib import Path
 
 import pyspark
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -61,6 +62,17 @@ def test_the_pins_are_in_the_declared_ranges(project: dict, pins: dict[str, Vers
 
         assert pin is not None, f"{requirement.name} is not pinned in .constraints.txt"
         assert pin in requirement.specifier
+
+
+def test_the_pins_run_on_the_oldest_python_that_is_declared(project: dict, pins: dict[str, Version]):
+    """Debian 12 has Python 3.11.2, and a pin that wants 3.11.5 would end the set-up there; newer Pythons hide it."""
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    found = {canonicalize_name(one.name): one.metadata for one in distributions() if "Requires-Python" in one.metadata}
+    pinned = {name: metadata["Requires-Python"] for name, metadata in found.items() if name in pins}
+    refused = {name: text for name, text in pinned.items() if oldest not in SpecifierSet(text)}
+
+    assert len(pinned) > len(pins) // 2
+    assert not refused
 
 
 def test_the_parts_of_spark_are_one_minor_version(pins: dict[str, Version]):
