@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_engine.collection import without_collection
-
 if TYPE_CHECKING:
     from paimon_engine.actions.alter_table import AlterResult, AlterTable
     from paimon_engine.actions.analyze import Analyze, AnalyzeResult
@@ -278,6 +276,9 @@ def __getattr__(name: str) -> Any:
     """The public name, from its module."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Here, because a DAG file loads this package for its errors alone.
+    from paimon_engine.collection import without_collection
+
     # Importing makes many objects that stay: searches for cycles among them took a tenth of the time.
     with without_collection():
         value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
