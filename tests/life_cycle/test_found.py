@@ -7,7 +7,7 @@ import pytest
 
 from paimon_engine import ConflictError, InvalidArgumentError, SetOption
 from paimon_engine.meta.schema_change import AddColumn
-from tests.life_cycle.pairs import write
+from tests.life_cycle.pairs import as_latest, write
 from tests.life_cycle.world import Call, World
 from tests.support.world import HOUR_MS, MAIN
 from tests.support.world.kinds import of_name
@@ -186,3 +186,25 @@ def test_a_changelog_that_others_have_expired_meanwhile_does_not_come_back(call:
 
     world.finish()
     assert world.versions(MAIN, "changelog") == []
+
+
+@pytest.mark.parametrize("call", range(12, 30, 2))
+def test_a_commit_that_only_removes_is_not_taken_for_one_that_others_made(call: int) -> None:
+    """Its snapshot comes when that number has expired, and an overwrite has removed the same files."""
+    world = World(of_name("append"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.create_tag("a")
+    write(world, table, 2)
+    world.observe()
+    early, late = world.opened(MAIN, 1), world.table(MAIN)
+    world.begin(Call("rollback_to_as_latest", MAIN, lambda: as_latest(world, early), writes=True), call)
+    write(world, late, 2, overwrite={})
+    write(world, late, 3)
+    write(world, late, 4)
+    world.observe()
+    world.begin(Call("expire_snapshots", MAIN, lambda: late.expire_snapshots(retain_max=2, retain_min=1)), None)
+    while world.paused:
+        world.resume(0, None)
+
+    world.finish()

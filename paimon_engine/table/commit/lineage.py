@@ -100,7 +100,12 @@ def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
     removed = {entry.identity for entry in entries} - added
     # Manifests were merged since: files that `earlier` removed are no longer in the base, files that it added are.
     live = _live_in(table, base)
-    return added <= live and not removed & live
+    if not added <= live or removed & live:
+        return False
+    # Where it only removed files, or added some again, any other commit can have done so too, e.g. an overwrite: all
+    # live files decide. Its base can be read if `later` builds on it.
+    before = read_manifest_list(table, earlier.base_manifest_list, earlier.base_manifest_list_size)
+    return _live_in(table, [*before, *delta]) == live
 
 
 def _inherits(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
