@@ -9,7 +9,7 @@ process now creates `snapshot-8`, as there is no such file. Its rows are in no l
 
 Expiry removes the oldest snapshots first. So as long as the base of a commit (7) exists, the next id (8) was never
 removed. Once the base is removed, the snapshot after ours decides: if it builds on ours, its base manifests hold the
-changes of ours.
+files that are live after ours. The changes of ours alone are not enough: others can have removed the same files.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def _builds_on_before(table: TableHandle, snapshot: Snapshot) -> bool:
 
 
 def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
-    """Whether the base manifests of `later` hold the changes of `earlier`."""
+    """Whether the base manifests of `later` hold the files that are live after `earlier`.
+
+    Raises: NotFoundError if a list or manifest is missing, as those of a late snapshot's base are after an expiry.
+    """
     base = read_manifest_list(table, later.base_manifest_list, later.base_manifest_list_size)
     names = {manifest.name for manifest in base}
     delta = read_manifest_list(table, earlier.delta_manifest_list, earlier.delta_manifest_list_size)
@@ -102,8 +105,8 @@ def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
     live = _live_in(table, base)
     if not added <= live or removed & live:
         return False
-    # Where it only removed files, or added some again, any other commit can have done so too, e.g. an overwrite: all
-    # live files decide. Its base can be read if `later` builds on it.
+    # Another commit, e.g. an overwrite, can have removed the same files, or added the same ones again: all live files
+    # decide. This comes last because it reads the base of `earlier`, which may be gone if nothing builds on it.
     before = read_manifest_list(table, earlier.base_manifest_list, earlier.base_manifest_list_size)
     return _live_in(table, [*before, *delta]) == live
 
