@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from paimon_engine import ConflictError, InvalidArgumentError, SetOption
+from paimon_engine import ConflictError, InvalidArgumentError, RemoveOption, SetOption
 from paimon_engine.meta.schema_change import AddColumn
+from paimon_engine.table.commit import added_again
 from tests.life_cycle.pairs import as_latest, write
 from tests.life_cycle.world import Call, World
 from tests.support.world import HOUR_MS, MAIN
@@ -204,6 +205,47 @@ def test_a_commit_that_only_removes_is_not_taken_for_one_that_others_made(call: 
     write(world, late, 4)
     world.observe()
     world.begin(Call("expire_snapshots", MAIN, lambda: late.expire_snapshots(retain_max=2, retain_min=1)), None)
+    while world.paused:
+        world.resume(0, None)
+
+    world.finish()
+
+
+@pytest.mark.parametrize("least", [0, 1_000_000], ids=["in columns", "entry by entry"])
+def test_no_manifest_removes_a_file_that_has_its_level_or_index_again(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(added_again, "ENTRIES_MIN", least)
+    world = World(of_name("key-partitioned"))
+    table = world.table(MAIN)
+    write(world, table, 1, 2, 3)
+    table.create_tag("a")
+    table.compact(full=True)
+    as_latest(world, table)
+    assert table.compact(full=True).status == "committed"
+    world.observe()
+    table.alter([SetOption("file-index.bitmap.columns", "w"), SetOption("file-index.in-manifest-threshold", "1 mb")])
+    assert table.rewrite_file_index().status == "committed"
+    table.alter([RemoveOption("file-index.bitmap.columns")])
+    assert table.rewrite_file_index().status == "committed"
+
+    world.observe()
+    world.finish()
+
+
+@pytest.mark.parametrize("call", range(0, 60, 2))
+def test_no_manifest_removes_a_file_that_is_added_again_after_a_lost_race(call: int) -> None:
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.create_tag("a")
+    table.compact(full=True)
+    as_latest(world, table)
+    world.observe()
+    world.begin(Call("compact", MAIN, lambda: world.table(MAIN).compact(full=True), writes=True), call)
+    write(world, table, 2)
+    table.compact_manifests()
+    write(world, table, 3)
     while world.paused:
         world.resume(0, None)
 

@@ -12,7 +12,7 @@ Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -26,11 +26,12 @@ from paimon_engine.meta.conflict import (
     not_concerning,
 )
 from paimon_engine.meta.index_manifest import IndexFile
-from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.snapshot_order import check_one_version_per_key, with_number_of_snapshot
+from paimon_engine.table.commit.added_again import moved_files, removes_any
 from paimon_engine.table.commit.incremental_view import IncrementalView
 from paimon_engine.table.commit.index_changes import NextIndex, next_index
 from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_manifests
@@ -140,7 +141,7 @@ class NextSnapshot:
         index_conflicts = index.value.conflicts or self._needed_file_conflicts()
         if index_conflicts:
             return Conflict(index_conflicts, latest.id if latest else 0)
-        base = self._base_manifests()
+        base = self._base_manifests(moved_files(changes))
         number = latest.id + 1 if latest else 1
         entries, next_row_id = self._with_row_ids(changes, latest, number)
         # The one list that every try writes: it is the last file that the writer has noted.
@@ -216,21 +217,24 @@ class NextSnapshot:
         value = make()
         return _Written(value, self._writer.written[begin:])
 
-    def _base_manifests(self) -> _Written[Sequence[ManifestFile]]:
-        """The manifests of the snapshot before, merged if due.
+    def _base_manifests(self, moved: Collection[FileIdentity]) -> _Written[Sequence[ManifestFile]]:
+        """The manifests of the snapshot before, merged if due; none removes a file that the commit adds (`moved`).
 
         Only the first try merges. Later tries use its result, followed by the manifests that others added since.
         """
-        before = self._view.manifests
+        before, table = self._view.manifests, self._table
+        grown = None if self._base is None else self._grown(before)
+        if self._base is not None and grown is not None and not removes_any(table, grown, moved):
+            return _Written(grown, self._base.files)
         # If merging is all that the commit is for, and another commit merged them meanwhile, it merges again.
-        if self._base is None or (self._request.compacts_manifests and self._grown(before) is None):
-            merge = compact_manifests if self._request.compacts_manifests else merge_manifests
-            made: _Written[Sequence[ManifestFile]] = self._noted(lambda: merge(self._table, before, self._writer))
-            self._base = _Written(_MergedBase(before, made.value), made.files)
-            return made
-        grown = self._grown(before)
-        # None: another commit merged them meanwhile. A commit with another purpose leaves merging to the next one.
-        return _Written(before, ()) if grown is None else _Written(grown, self._base.files)
+        compacts = self._request.compacts_manifests or removes_any(table, before, moved)
+        if self._base is not None and not compacts:
+            # Another commit merged them meanwhile. A commit with another purpose leaves merging to the next one.
+            return _Written(before, ())
+        merge = compact_manifests if compacts else merge_manifests
+        made: _Written[Sequence[ManifestFile]] = self._noted(lambda: merge(table, before, self._writer))
+        self._base = _Written(_MergedBase(before, made.value), made.files)
+        return made
 
     def _grown(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile] | None:
         """The merged manifests followed by those added since; None if the manifests did not only grow.

@@ -155,6 +155,7 @@ class Reach:
     def _live(self, lists: Sequence[str]) -> dict[tuple[Any, ...], list[str]]:
         """Paths of the files that are live after all entries of the lists, by what identifies files."""
         live: dict[tuple[Any, ...], list[str]] = {}
+        removed: set[tuple[Any, ...]] = set()
         for entry in (
             entry
             for name in lists
@@ -167,6 +168,10 @@ class Reach:
                 live[key] = self._files(entry)
             else:
                 del live[key]
+                removed.add(key)
+        # Java 1.4 and 2.0, and pypaimon, take away what any entry removes, before or after it is added.
+        again = removed & live.keys()
+        assert not again, f"{again} are removed and added again, which other readers do not see"
         return live
 
     def _of_changelog(self, changelog: dict[str, Any], branch: str | None) -> Iterator[str]:
@@ -208,7 +213,8 @@ class Reach:
     @staticmethod
     def _identity(entry: dict[str, Any]) -> tuple[Any, ...]:
         file = entry["_FILE"]
-        return entry["_PARTITION"], entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"]
+        beside = tuple(file["_EXTRA_FILES"] or ()), file.get("_EMBEDDED_FILE_INDEX"), file.get("_EXTERNAL_PATH")
+        return entry["_PARTITION"], entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"], *beside
 
     @cached_property
     def _partition_columns(self) -> list[tuple[str, bool]]:
