@@ -250,3 +250,24 @@ def test_no_manifest_removes_a_file_that_is_added_again_after_a_lost_race(call: 
         world.resume(0, None)
 
     world.finish()
+
+
+@pytest.mark.parametrize("call", range(2, 30, 3))
+def test_a_late_merge_of_manifests_does_not_come_before_the_earliest_snapshot(call: int) -> None:
+    """Nothing tells its snapshot from those of others but its manifests: none of them has changed a file."""
+    world = World(of_name("append"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    write(world, table, 2)
+    world.observe()
+    early, late = world.opened(MAIN, 1), world.table(MAIN)
+    world.begin(Call("compact_manifests", MAIN, lambda: early.compact_manifests(), writes=True), call)
+    late.analyze()
+    write(world, late, 3)
+    late.analyze()
+    world.observe()
+    world.begin(Call("expire_snapshots", MAIN, lambda: late.expire_snapshots(retain_max=2, retain_min=1)), None)
+    while world.paused:
+        world.resume(0, None)
+
+    world.finish()

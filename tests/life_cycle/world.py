@@ -313,6 +313,22 @@ class World(Place):
         left = self.reach.collected() - self.reach.all_needed()
         assert not left, f"{what} has left {sorted(left)}"
 
+    def _remove_orphans(self) -> None:
+        # Of what was killed at work only its owner knows that all versions are visible.
+        table = self.table(MAIN)
+        result = table.remove_orphan_files(self.now_ms, confirm_latest_snapshot=table.latest_snapshot_id() or 0)
+        assert result.stopped == ()
+        self.observe()
+
+    def _assert_hints(self) -> None:
+        """Java reads no snapshot that is older than the hint says."""
+        for branch in self.branches():
+            paths = self.table(branch)._handle.paths
+            snapshots = self.versions(branch, "snapshot")
+            if snapshots and self.inner.exists(paths.earliest_hint):
+                earliest = int(self.inner.read(paths.earliest_hint))
+                assert earliest <= int(snapshots[0].name), f"EARLIEST of {branch} is {earliest}: {snapshots[0].path}"
+
     def finish(self, *, reads_all: bool = True) -> None:
         """All actors end, clean-up runs, and the table is as the model says.
 
@@ -328,11 +344,14 @@ class World(Place):
                 table.clear_consumers()
                 table.expire_snapshots(retain_max=len(self.versions(branch, "snapshot")) - len(late))
                 assert self.late(branch) == []
-        # Of what was killed at work only its owner knows that all versions are visible.
-        table = self.table(MAIN)
-        result = table.remove_orphan_files(self.now_ms, confirm_latest_snapshot=table.latest_snapshot_id() or 0)
-        assert result.stopped == ()
-        self.observe()
+        self._remove_orphans()
+        if self.reach.collected() - self.reach.all_needed():
+            # A file of which a quarantine has a copy, too, stays until that is emptied.
+            for path in self.reach.stored():
+                if path.startswith("quarantine/") and path.endswith("/moved.json"):
+                    self.table(MAIN).empty_quarantine(path.split("/")[1])
+            self._remove_orphans()
+        self._assert_hints()
         self.assert_exact("clean-up")
         problems = self.table(MAIN).verify("rows" if reads_all else "files").problems
         assert problems == (), problems

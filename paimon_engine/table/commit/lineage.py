@@ -21,7 +21,7 @@ from paimon_engine.errors import NotFoundError, OutcomeUnknownError
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import delta_entries, read_manifest, read_manifest_list
+from paimon_engine.table.state.manifests import delta_entries, read_manifest, read_manifest_list, writer_of
 from paimon_engine.table.state.snapshots import existing_snapshot_ids, read_snapshot
 
 _LOOKS_MAX: Final = 5
@@ -91,14 +91,14 @@ def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
 
     Raises: NotFoundError if a list or manifest is missing, as those of a late snapshot's base are after an expiry.
     """
-    base = read_manifest_list(table, later.base_manifest_list, later.base_manifest_list_size)
+    base = _base_of(table, later)
     names = {manifest.name for manifest in base}
     delta = read_manifest_list(table, earlier.delta_manifest_list, earlier.delta_manifest_list_size)
     if any(manifest.name in names for manifest in delta):
         return True
     entries = delta_entries(table, earlier)
     if not entries:
-        return _inherits(table, later, earlier)
+        return _inherits(table, later, earlier, base)
     added = {entry.identity for entry in entries if entry.kind is FileKind.ADD}
     removed = {entry.identity for entry in entries} - added
     # Manifests were merged since: files that `earlier` removed are no longer in the base, files that it added are.
@@ -107,12 +107,11 @@ def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
         return False
     # Another commit, e.g. an overwrite, can have removed the same files, or added the same ones again: all live files
     # decide. This comes last because it reads the base of `earlier`, which may be gone if nothing builds on it.
-    before = read_manifest_list(table, earlier.base_manifest_list, earlier.base_manifest_list_size)
-    return _live_in(table, [*before, *delta]) == live
+    return _live_in(table, [*_base_of(table, earlier), *delta]) == live
 
 
-def _inherits(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
-    """As `_builds_on`, for a commit that changed no data file: compares its indexes and statistics.
+def _inherits(table: TableHandle, later: Snapshot, earlier: Snapshot, base: Sequence[ManifestFile]) -> bool:
+    """As `_builds_on`, for a commit that changed no data file: compares its indexes, statistics and manifests.
 
     False where it is unclear: repeating such a commit does no harm.
     """
@@ -120,9 +119,18 @@ def _inherits(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
         return False
     if earlier.commit_kind is CommitKind.ANALYZE and later.statistics != earlier.statistics:
         return False
-    before, after = (read_manifest_list(table, item.base_manifest_list) for item in (earlier, later))
-    same_manifests = {manifest.name for manifest in before} == {manifest.name for manifest in after}
-    return same_manifests or _live_in(table, before) == _live_in(table, after)
+    before = _base_of(table, earlier)
+    names = {manifest.name for manifest in base}
+    # What it has merged, the next commit has no reason to merge again.
+    writer = writer_of(earlier.base_manifest_list)
+    merged = {manifest.name for manifest in before if writer_of(manifest.name) == writer}
+    if merged:
+        return not merged.isdisjoint(names)
+    return names == {manifest.name for manifest in before} or _live_in(table, before) == _live_in(table, base)
+
+
+def _base_of(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
+    return read_manifest_list(table, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
 
 
 def _live_in(table: TableHandle, manifests: Sequence[ManifestFile]) -> set[FileIdentity]:
