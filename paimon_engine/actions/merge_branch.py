@@ -7,7 +7,8 @@
 3. Each changed *scope* is looked up in the table: a bucket; a complete partition where keys choose their bucket, or the
    number of buckets changed; all of the table where a key is unique over partitions. A scope in which the table has
    changed too is a conflict, and so is another number of buckets. Other additions to an append table conflict with
-   nothing.
+   nothing. A branch into which the table, or what was merged into the table, has been merged since is refused: rows
+   of both could come twice.
 4. One commit adds and removes the files, which both then share. It fails if others write in between, and the
    plan is made again.
 
@@ -21,21 +22,17 @@ not changed the same buckets, and the histories may be incomplete.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
 from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import (
     ConflictError,
-    CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
 )
 from paimon_engine.format.binary_row import decode_row
-from paimon_engine.format.stored import WRONG, parse_object, required_integer, text
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
@@ -46,6 +43,7 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Name, Spec
 from paimon_engine.supported import check_rows_rewritable
 from paimon_engine.table.branches_tags.branching import existing_branch, refuse_server
+from paimon_engine.table.branches_tags.merges import MERGED, describe, merged_commits, merged_into_both, store_marker
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, IndexRead, commit
 from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -62,7 +60,6 @@ _ROUNDS_MAX: Final = 5
 """Times that the merge is planned again since others wrote meanwhile."""
 _KINDS: Final = (CommitKind.APPEND, CommitKind.OVERWRITE)
 _IDENTIFIER: Final = identifier_of(Maker.MERGE_BRANCH)
-_PROPERTY: Final = "merged-branch"
 _CONFLICTS_SHOWN: Final = 3
 
 
@@ -145,7 +142,11 @@ def _round(
         len(difference.removed),
         sum(entry.file.row_count for entry in difference.added),
         sum(entry.file.row_count for entry in difference.removed),
-        (*_conflicts(table, source, difference, base, ours), *_misfits(table, difference, ours)),
+        (
+            *merged_into_both(table, source, base),
+            *_conflicts(table, source, difference, base, ours),
+            *_misfits(table, difference, ours),
+        ),
     )
     if difference.is_empty or spec.dry_run:
         return result
@@ -156,7 +157,7 @@ def _round(
     outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), jobs))
     if isinstance(outcome, Conflict):
         return None
-    _store_marker(table, source, theirs)
+    store_marker(table, source, theirs, outcome.snapshot)
     return replace(result, status=outcome.status, snapshot_id=outcome.snapshot.id)
 
 
@@ -169,7 +170,7 @@ def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot
     Raises: InvalidArgumentError if it is not known.
     """
     kept = [*snapshots_newest_first(table), *(tag.snapshot for tag in list_tags(table))]
-    known = {_commit_of(snapshot) for snapshot in kept} | _merged(table, source, kept)
+    known = {_commit_of(snapshot) for snapshot in kept} | merged_commits(table, source, kept)
     history = [*snapshots_newest_first(source), *sorted((t.snapshot for t in list_tags(source)), key=_age)]
     for snapshot in sorted(history, key=_age):
         if snapshot.id <= newest.id and _commit_of(snapshot) in known:
@@ -191,46 +192,6 @@ def _age(snapshot: Snapshot) -> int:
 
 def _commit_of(snapshot: Snapshot) -> tuple[int, str]:
     return snapshot.id, snapshot.delta_manifest_list
-
-
-def _merged(table: TableHandle, source: TableHandle, kept: Sequence[Snapshot]) -> set[tuple[int, str]]:
-    """The commits of the branch up to which it was merged before, according to a file and the table's snapshots."""
-    texts = []
-    with suppress(NotFoundError):
-        texts.append(table.env.storage.read(_marker(table, source)))
-    for snapshot in kept:
-        properties = snapshot.extras.get("properties")
-        if isinstance(properties, Mapping) and isinstance(properties.get(_PROPERTY), str):
-            texts.append(properties[_PROPERTY].encode())
-    found = set()
-    for one in texts:
-        try:
-            value = parse_object(one, _marker(table, source))
-            if text(value, "branch") == source.paths.branch:
-                found.add((required_integer(value, "snapshot", 1), text(value, "deltaManifestList")))
-        except (CorruptTableError, *WRONG):
-            continue
-    return found
-
-
-def _marker(table: TableHandle, source: TableHandle) -> str:
-    """A file that says up to which snapshot the branch was merged; no other engine reads it."""
-    return f"{source.paths.branch_root}/MERGED-{table.paths.branch}"
-
-
-def _describe(source: TableHandle, snapshot: Snapshot) -> str:
-    return json.dumps(
-        {
-            "branch": source.paths.branch,
-            "snapshot": snapshot.id,
-            "deltaManifestList": snapshot.delta_manifest_list,
-        }
-    )
-
-
-def _store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot) -> None:
-    # The commit's own properties say the same, until its snapshot expires.
-    table.env.storage.overwrite(_marker(table, source), _describe(source, snapshot).encode())
 
 
 # ── changes of the branch ───────────────────────────────────────────────────────────────────────
@@ -438,7 +399,8 @@ def _request(
     return replace(
         job.request(_messages(difference, changelog)),
         watermark=ends.theirs.watermark,
-        properties={_PROPERTY: _describe(source, ends.theirs)},
+        properties={MERGED: describe(source, ends.theirs)},
+        adds_old_files=True,
         read=IndexRead(ends.ours, all_keys=True) if is_exclusive else None,
     )
 

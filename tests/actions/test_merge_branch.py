@@ -11,9 +11,11 @@ import pytest
 from paimon_engine import Catalog, SetOption, Table
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.format.bucket_hash import buckets
+from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import commit
+from paimon_engine.table.state.manifests import live_entries, read_manifest, snapshot_manifests
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import AtomicType, TypeRoot
 from tests.support.oracle import JavaPaimon
@@ -328,3 +330,79 @@ def test_schemas_that_changed_in_different_ways_are_refused(tmp_path: Path) -> N
         pair.main.merge_branch("main")
     with pytest.raises(NotFoundError, match="no branch 'other'"):
         pair.main.merge_branch("other")
+
+
+@pytest.mark.parametrize("compacted", ["main", "dev"])
+def test_what_both_have_merged_does_not_come_twice(compacted: str, tmp_path: Path) -> None:
+    """The rows of main are in a compacted file of one of both, which nothing tells from others."""
+    pair = Pair(tmp_path)
+    pair.write(3)
+    assert pair.dev.merge_branch("main").status == "committed"
+    pair.write(4, to="dev")
+    pair.write(5)
+    (pair.main if compacted == "main" else pair.dev).compact(full=True)
+
+    with pytest.raises(ConflictError, match="'main' was merged into branch 'dev' since"):
+        pair.main.merge_branch("dev")
+
+    assert pair.keys() == [1, 2, 3, 5]
+    assert pair.keys(pair.dev) == [1, 2, 3, 4]
+
+
+def test_what_came_over_a_third_branch_does_not_come_twice(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    test = pair.catalog.table("db.t$branch_test")
+    pair.write(3, to="dev")
+    test.merge_branch("dev")
+    pair.main.merge_branch("dev")
+    pair.main.compact(full=True)
+
+    with pytest.raises(ConflictError, match="'dev' was merged into branch 'test' since"):
+        pair.main.merge_branch("test")
+
+    assert pair.keys() == [1, 2, 3]
+
+
+def test_a_branch_that_only_the_other_one_has_merged_comes_along(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    pair.write(3, to="dev")
+    pair.catalog.table("db.t$branch_test").merge_branch("dev")
+
+    assert pair.main.merge_branch("test").status == "committed"
+
+    assert pair.keys() == [1, 2, 3]
+
+
+def test_a_merge_that_was_rolled_back_is_made_again(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    pair.main.rollback(tag="fork")
+    assert pair.keys() == [1, 2]
+    pair.write(4)
+
+    assert pair.main.merge_branch("dev").status == "committed"
+
+    assert pair.keys() == [1, 2, 3, 4]
+    pair.assert_sound()
+
+
+def test_files_of_a_branch_that_went_back_are_removed_by_no_manifest(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.write(3, to="dev")
+    pair.dev.create_tag("full")
+    pair.dev.write(pa.table({"p": [0], "k": [4], "v": ["new"]}, SCHEMA), overwrite={})
+    pair.main.fast_forward("dev")
+    pair.dev.rollback_to_as_latest(tag="full")
+
+    assert pair.catalog.table("db.t").merge_branch("dev").status == "committed"
+
+    handle = pair.catalog.table("db.t")._handle
+    latest = latest_snapshot(handle)
+    assert latest is not None
+    entries = [entry for item in snapshot_manifests(handle, latest) for entry in read_manifest(handle, item.name)]
+    removed = {entry.identity for entry in entries if entry.kind is FileKind.DELETE}
+    assert removed.isdisjoint(entry.identity for entry in live_entries(handle, latest))
+    assert pair.keys(pair.catalog.table("db.t")) == [1, 2, 3]

@@ -5,7 +5,8 @@ that any entry removes, also if a later entry adds it again: they would not see 
 Java would lose them. So the manifests that remove such a file are merged with those that add it before.
 
 Example: a compaction moves a file to level 5, `rollback_to_as_latest` moves it back to level 0, and the next compaction
-moves it to level 5 again. Or `rewrite_file_index` gives a file the indexes that it had before.
+moves it to level 5 again. Or `rewrite_file_index` gives a file the indexes that it had before. Or a branch that went
+back to an earlier state is merged.
 
 Source: `FileEntry.readDeletedEntries` of the Java library.
 """
@@ -24,13 +25,15 @@ from paimon_engine.table.state.manifests import may_hold_partitions, read_manife
 from paimon_engine.table.state.stored_entries import entries_at, read_as_stored
 
 
-def moved_files(changes: Sequence[ManifestEntry]) -> set[FileIdentity]:
-    """What a commit adds under the name of a file that it removes: on another level, or with other indexes.
+def old_files(changes: Sequence[ManifestEntry], *, adds_old_files: bool) -> set[FileIdentity]:
+    """The added files that an earlier commit can have removed.
 
-    Other added files are new, so nothing can have removed them.
+    These are files that are removed under the same name, on another level or with other indexes; with
+    `adds_old_files`, as of a merged branch, all of them. Other files are new.
     """
     removed = {entry.file.name for entry in changes if entry.kind is FileKind.DELETE}
-    return {entry.identity for entry in changes if entry.kind is FileKind.ADD and entry.file.name in removed}
+    added = (entry for entry in changes if entry.kind is FileKind.ADD)
+    return {entry.identity for entry in added if adds_old_files or entry.file.name in removed}
 
 
 def removes_any(table: TableHandle, manifests: Iterable[ManifestFile], files: Collection[FileIdentity]) -> bool:

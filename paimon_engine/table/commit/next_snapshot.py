@@ -31,7 +31,7 @@ from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.snapshot_order import check_one_version_per_key, with_number_of_snapshot
-from paimon_engine.table.commit.added_again import moved_files, removes_any
+from paimon_engine.table.commit.added_again import old_files, removes_any
 from paimon_engine.table.commit.incremental_view import IncrementalView
 from paimon_engine.table.commit.index_changes import NextIndex, next_index
 from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_manifests
@@ -141,7 +141,7 @@ class NextSnapshot:
         index_conflicts = index.value.conflicts or self._needed_file_conflicts()
         if index_conflicts:
             return Conflict(index_conflicts, latest.id if latest else 0)
-        base = self._base_manifests(moved_files(changes))
+        base = self._base_manifests(old_files(changes, adds_old_files=self._request.adds_old_files))
         number = latest.id + 1 if latest else 1
         entries, next_row_id = self._with_row_ids(changes, latest, number)
         # The one list that every try writes: it is the last file that the writer has noted.
@@ -217,17 +217,17 @@ class NextSnapshot:
         value = make()
         return _Written(value, self._writer.written[begin:])
 
-    def _base_manifests(self, moved: Collection[FileIdentity]) -> _Written[Sequence[ManifestFile]]:
-        """The manifests of the snapshot before, merged if due; none removes a file that the commit adds (`moved`).
+    def _base_manifests(self, old: Collection[FileIdentity]) -> _Written[Sequence[ManifestFile]]:
+        """The manifests of the snapshot before, merged if due; none removes a file that the commit adds (`old`).
 
         Only the first try merges. Later tries use its result, followed by the manifests that others added since.
         """
         before, table = self._view.manifests, self._table
         grown = None if self._base is None else self._grown(before)
-        if self._base is not None and grown is not None and not removes_any(table, grown, moved):
+        if self._base is not None and grown is not None and not removes_any(table, grown, old):
             return _Written(grown, self._base.files)
         # If merging is all that the commit is for, and another commit merged them meanwhile, it merges again.
-        compacts = self._request.compacts_manifests or removes_any(table, before, moved)
+        compacts = self._request.compacts_manifests or removes_any(table, before, old)
         if self._base is not None and not compacts:
             # Another commit merged them meanwhile. A commit with another purpose leaves merging to the next one.
             return _Written(before, ())

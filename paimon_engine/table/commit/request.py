@@ -96,7 +96,8 @@ class CommitRequest:
     names a new statistics file. `needed_files` names data files that must still be live, by bucket.
     `compacts_manifests` rewrites the base manifests, whether that is due or not. `replaces_all` says that the messages
     remove all files of their partitions, so that any other live file there is a conflict. `watermark` is in epoch
-    milliseconds. `begun` says when the writing of the messages' files began; without it, the commit checks in storage
+    milliseconds. `adds_old_files` says that earlier commits of the table can have added and removed the files that the
+    messages add. `begun` says when the writing of the messages' files began; without it, the commit checks in storage
     that each of them exists.
     """
 
@@ -113,6 +114,7 @@ class CommitRequest:
     read: IndexRead | None = None
     replaces_all: bool = False
     needed_files: Mapping[tuple[bytes, int], Collection[str]] = field(default_factory=dict)
+    adds_old_files: bool = False
     begun: WorkBegun | None = None
 
 
