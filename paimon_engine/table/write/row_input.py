@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
+from paimon_engine.format.layout import copied
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
@@ -148,7 +149,7 @@ def _cast(column: pa.Array, field: DataField) -> pa.Array:
         # Arrow's cast of these makes arrays that are not valid.
         raise InvalidArgumentError(f"column {field.name!r} of type {column.type}: cast it to a list first")
     try:
-        return _plain(column).cast(wanted)
+        return _apart(_plain(column)).cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(
             f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {error}"
@@ -162,6 +163,12 @@ def _plain(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type) and column.type.value_type == pa.string_view():
         return column.cast(pa.dictionary(column.type.index_type, pa.string()))
     return column
+
+
+def _apart(column: pa.Array) -> pa.Array:
+    """The column without the values before and behind it, of which Arrow's cast makes a copy for each slice."""
+    is_cast_whole = pa.types.is_nested(column.type) or pa.types.is_fixed_size_binary(column.type)
+    return copied(column) if is_cast_whole else column
 
 
 def _default(field: DataField) -> pa.Scalar:

@@ -1,0 +1,46 @@
+"""A user's rows as rows of the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_engine.table.write.row_input import RowInput
+from tests.table.conftest import MakeTable
+
+COUNT = 100_000
+SLICE = 1_000
+
+
+def _values(arrow_type: pa.DataType) -> pa.Array:
+    """Values of 8 or 16 bytes."""
+    numbers = pa.array(np.arange(COUNT, dtype=np.int64))
+    offsets = pa.array(np.arange(COUNT + 1, dtype=np.int32))
+    if pa.types.is_list(arrow_type):
+        return pa.ListArray.from_arrays(offsets, numbers)
+    if pa.types.is_map(arrow_type):
+        return pa.MapArray.from_arrays(offsets, numbers, numbers)
+    return pa.FixedSizeBinaryArray.from_buffers(arrow_type, COUNT, [None, numbers.buffers()[1]])
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (pa.list_(pa.int64()), pa.list_(pa.int32())),
+        (pa.map_(pa.int64(), pa.int64()), pa.map_(pa.int64(), pa.int32())),
+        (pa.binary(8), pa.binary()),
+    ],
+    ids=["list", "map", "fixed binary"],
+)
+def test_a_slice_takes_no_copy_of_the_values_around_it(
+    given: pa.DataType, stored: pa.DataType, make_table: MakeTable
+) -> None:
+    table = make_table({"k": pa.int64(), "v": stored})
+    values = _values(given)
+    rows = pa.record_batch({"k": np.arange(COUNT), "v": values}).slice(SLICE, SLICE)
+
+    read = RowInput(table.handle.schema).read(rows)
+
+    assert read["v"].to_pylist() == values.cast(stored)[SLICE : 2 * SLICE].to_pylist()
+    assert read["v"].get_total_buffer_size() < COUNT
