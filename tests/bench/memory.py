@@ -105,6 +105,23 @@ def _write_more(directory: str, count: int) -> Callable[[], Any]:
     return lambda: open_table(f"{directory}/db.db/t").write(rows)
 
 
+def _create_keyed(directory: str, _: int) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.binary())])
+    options = {"bucket": 1, "write-only": True, "write-buffer-size": "1 gb"}
+    Catalog(directory).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+
+
+def _write_shuffled(directory: str, megabytes: int) -> Callable[[], Any]:
+    """A write of so many MB of rows in memory, in any order of their keys."""
+    chance = np.random.default_rng(2)
+    count = megabytes * _MB // (_ROW_BYTES + 8)
+    ends = pa.py_buffer(np.arange(0, (count + 1) * _ROW_BYTES, _ROW_BYTES, dtype=np.int32))
+    values = pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(chance.bytes(count * _ROW_BYTES))])
+    rows = pa.table({"k": chance.permutation(count), "v": values})
+    parts = pa.Table.from_batches(rows.to_batches(max_chunksize=1 << 16))
+    return lambda: open_table(f"{directory}/db.db/t").write(parts)
+
+
 def _read_all(directory: str, _: int) -> Callable[[], Any]:
     return lambda: [batch.num_rows for batch in open_table(f"{directory}/db.db/t").to_batches()]
 
@@ -191,6 +208,7 @@ def _remove_orphans(directory: str, count: int) -> Callable[[], Any]:
 
 CASES: Final = {
     "rows": Case(4, _write_large_rows, {"write": _write_more, "read": _read_all, "compact": _compact_all}),
+    "shuffled": Case(400, _create_keyed, {"write": _write_shuffled}),
     "bucket": Case(64, _write_runs, {"compact": _compact_bounded}),
     "files": Case(
         100_000,
@@ -200,7 +218,7 @@ CASES: Final = {
     "snapshots": Case(5_000, _write_snapshots, {"expire": _expire}),
     "orphans": Case(200_000, _add_orphans, {"remove orphans": _remove_orphans}),
 }
-"""By name: rows of 50 MB; a bucket of ten times so many MB of task memory; numbers of files and of snapshots."""
+"""By name: rows of 50 MB; MB of rows in any order; a bucket of ten times so many MB of task memory; numbers of files and of snapshots."""
 
 
 def measured(name: str, size: int | None = None) -> dict[str, int]:

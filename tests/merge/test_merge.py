@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge import frontier
+from paimon_engine.merge import sorted_parts as sorted_parts_module
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import sequence_order
 from paimon_engine.merge.keys import normalise_keys
+from paimon_engine.merge.sorted_parts import sorted_parts
 from paimon_engine.merge.window import SequenceOrder, sort_window
 from paimon_engine.options import TableOptions
 from paimon_engine.types import DataField, RowType, parse_atomic
@@ -152,6 +154,26 @@ def test_runs_in_order_of_arrival_need_no_sequence_numbers(history: list[Record]
     by_number, by_arrival = SequenceOrder(), SequenceOrder(by_arrival=True)
     runs = [flush(history[i : i + size], by_arrival) for i in range(0, len(history), size)]
     assert merged(runs, by_arrival) == model(history, by_number)
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), SEQUENCES, st.integers(1, 9), st.integers(1, 12))
+def test_rows_that_wait_are_sorted_part_by_part(
+    history: list[Record], sequence: SequenceOrder, size: int, part_rows: int
+) -> None:
+    parts = list(sorted_parts(list(in_batches(history, [size])), KEY_TYPE, sequence, part_rows=part_rows))
+    assert records_of([deduplicate(part) for part in parts]) == model(history, sequence)
+    assert sum(part.rows.num_rows for part in parts) == len(history)
+    assert all(part.rows.num_rows <= part_rows or len(part.starts) == 1 for part in parts)
+
+
+def test_of_large_rows_fewer_are_gathered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Record(number, INSERT, -number, "x" * 100, None, None) for number in range(50)]
+    batches = [batch_of(rows[:20]), batch_of(rows[20:])]
+    monkeypatch.setattr(sorted_parts_module, "ROW_GROUP_BYTES_MAX", 5 * batches[0].nbytes // 20)
+    counts = [part.rows.num_rows for part in sorted_parts(batches, KEY_TYPE, SequenceOrder())]
+    assert sum(counts) == 50
+    assert 4 <= max(counts) <= 5
 
 
 @settings(max_examples=50, deadline=None)

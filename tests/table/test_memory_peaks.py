@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX
 from tests.bench.memory import measured
 
+ROW_GROUP_MB = ROW_GROUP_BYTES_MAX >> 20
 FIRST_WORK_MB = 48
 """What a process takes once, for the code and the threads that its first work needs; measured 31 to 39."""
 
@@ -23,3 +25,10 @@ def test_a_compaction_stays_within_twice_its_memory() -> None:
     peaks = measured("bucket", task_memory_mb)
 
     assert peaks["compact"] <= FIRST_WORK_MB + 2 * task_memory_mb
+
+
+def test_a_keyed_write_takes_five_row_groups_beside_its_rows() -> None:
+    # All rows wait in memory at first, several times as many bytes as the write may take.
+    peaks = measured("shuffled", 400)
+
+    assert peaks["write"] <= FIRST_WORK_MB + 5 * ROW_GROUP_MB

@@ -26,8 +26,8 @@ import pyarrow as pa
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.merge.counts import counted_columns, with_partial_counts
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
-from paimon_engine.merge.keys import normalise_keys
-from paimon_engine.merge.window import SequenceOrder, sort_window
+from paimon_engine.merge.sorted_parts import sorted_parts
+from paimon_engine.merge.window import SequenceOrder
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, BucketMode
@@ -405,33 +405,26 @@ class _KeyedBucket(BucketBuffer):
         """Sorts and merges the pending rows and writes level-0 files, and all rows as changelog if it is kept."""
         if not self._pending:
             return
-        pending = self._take_pending()
-        rows = pending[0] if len(pending) == 1 else pa.concat_batches(pending)
-        del pending
-        key_type = self._table.schema.key_type
-        keys = normalise_keys([rows[name] for name in key_type.names], [item.type for item in key_type])
-        window = sort_window(rows, keys, self._order)
-        merged = self._merge(window)
-        check_storable(self._table.schema, merged)
-        # What is merged is a copy: the rows themselves are released as soon as possible.
-        every = window if self._keeps_changelog else None
-        del rows, window, keys
-        self._files += self._written(merged, self._writer())
+        merged, every = self._new_writer(), self._new_writer(changelog=True) if self._keeps_changelog else None
+        for part in sorted_parts(self._take_pending(), self._table.schema.key_type, self._order):
+            rows = self._merge(part)
+            check_storable(self._table.schema, rows)
+            merged.write(rows)
+            if every is not None:
+                every.write(part.rows)
+        self._files += merged.finish()
         if every is not None:
-            del merged
-            rows = every.rows if every.order is None else every.rows.take(pa.array(every.order))
-            self.changelog += self._written(rows, self._writer(changelog=True))
+            self.changelog += every.finish()
 
-    def _written(self, rows: pa.RecordBatch, writer: RollingWriter) -> tuple[DataFile, ...]:
-        self._writers.append(writer)
-        writer.write(rows)
-        return writer.finish()
+    def _new_writer(self, *, changelog: bool = False) -> RollingWriter:
+        """A writer whose files `abort` deletes."""
+        self._writers.append(self._writer(changelog=changelog))
+        return self._writers[-1]
 
     def finish(self) -> tuple[DataFile, ...]:
         self.flush()
         if len(self._files) > 1 and self._table.options.snapshot_ordering:
-            joined = self._writer()
-            self._writers.append(joined)
+            joined = self._new_writer()
             self._files = join_flushes(self._table, self._partition, self._number, self._files, joined)
         return tuple(self._files)
 
