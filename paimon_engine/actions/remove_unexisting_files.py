@@ -32,7 +32,7 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.reach.reachability import DataPaths
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
-from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.state.snapshots import is_latest, latest_snapshot, read_at_latest
 
 _LOCAL_DIRECTORIES_MAX: Final = 256
 """Up to so many directories are listed by this process: handing them to a cluster would take longer."""
@@ -89,7 +89,7 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
         for entry in entries
         if entry.file.external_path is not None
     )
-    lost = _lost(table, inside, spec.parallelism, executor)
+    lost = _still_live(table, _lost(table, inside, spec.parallelism, executor), latest)
     status, snapshot_id = "dry_run" if lost else "noop", None
     if lost and not spec.dry_run:
         outcome = commit(table, context.job.request(_messages(table, [entry for entry, _ in lost], latest)))
@@ -135,6 +135,16 @@ def _lost(
     return [
         (entry, path) for _, found in sorted(by_directory.items()) for path, entry in found.items() if path in absent
     ]
+
+
+def _still_live(
+    table: TableHandle, lost: Sequence[tuple[ManifestEntry, str]], seen: Snapshot | None
+) -> list[tuple[ManifestEntry, str]]:
+    """Those that the table still needs: others may have compacted and expired the rest since `seen`."""
+    if not lost or seen is None or is_latest(table, seen):
+        return list(lost)
+    live = read_at_latest(table, lambda newest: {entry.identity for entry in live_entries(table, newest)})
+    return [(entry, path) for entry, path in lost if entry.identity in live]
 
 
 def _missing_in(env: Env, task: _ListTask) -> list[str]:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import ConflictError, InvalidArgumentError, RemoveOption, SetOption
+from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFilesResult
 from paimon_engine.meta.schema_change import AddColumn
 from paimon_engine.table.commit import added_again
 from tests.life_cycle.pairs import as_latest, write
@@ -270,4 +271,27 @@ def test_a_late_merge_of_manifests_does_not_come_before_the_earliest_snapshot(ca
     while world.paused:
         world.resume(0, None)
 
+    world.finish()
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "run"])
+@pytest.mark.parametrize("call", range(4, 12))
+def test_files_that_expire_while_they_are_looked_up_are_not_reported_as_lost(call: int, dry_run: bool) -> None:
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    write(world, table, 2)
+    world.observe()
+    found: list[RemoveUnexistingFilesResult] = []
+    early, late = world.opened(MAIN, 1), world.table(MAIN)
+    world.begin(
+        Call("remove", MAIN, lambda: found.append(early.remove_unexisting_files(dry_run=dry_run)), writes=True), call
+    )
+    late.compact(full=True)
+    write(world, late, 3)
+    world.begin(Call("expire", MAIN, lambda: late.expire_snapshots(retain_max=1)), None)
+    while world.paused:
+        world.resume(0, None)
+
+    assert [result.status for result in found] in ([], ["noop"])
     world.finish()

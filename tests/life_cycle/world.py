@@ -250,6 +250,10 @@ class World(Place):
             assert not missing, f"{version.kind} {version.name} of {version.branch or MAIN} lacks {sorted(missing)}"
         for branch in branches:
             self._observe_branch(branch)
+        for version in self.reach.versions():
+            if version.kind == "tag" and version.commit not in self.seen:
+                # It was made and deleted within one step, e.g. by a purge, and is restored as a tag.
+                self.seen[version.commit], self.states[version.commit] = self.read(version), None
         self._latest = {branch: commit for branch, commit in self._latest.items() if branch in branches}
 
     def late(self, branch: str) -> list[Version]:
@@ -311,6 +315,8 @@ class World(Place):
     def assert_exact(self, what: str) -> None:
         """Nothing is there that no version needs."""
         left = self.reach.collected() - self.reach.all_needed()
+        if left and what != "clean-up":
+            left -= self.reach.removed_by_changelogs()
         assert not left, f"{what} has left {sorted(left)}"
 
     def _remove_orphans(self) -> None:

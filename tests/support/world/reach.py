@@ -178,9 +178,7 @@ class Reach:
         """A changelog needs its list; where a table writes none, its commit's lists and what writers added in it."""
         if changelog.get("changelogManifestList"):
             yield from self._changelog(changelog)
-        location = "" if branch is None else f"branch/branch-{branch}/"
-        schema = json.loads(self.storage.read(f"{self.root}/{location}schema/schema-{changelog['schemaId']}"))
-        if schema["options"].get("changelog-producer", "none") != "none":
+        if not self._keeps_delta(changelog, branch):
             return
         for name in (changelog["baseManifestList"], changelog["deltaManifestList"]):
             yield f"manifest/{name}"
@@ -190,6 +188,23 @@ class Reach:
                 # Source 0 is a write; what compactions wrote is no change.
                 if entry["_KIND"] == ADD and entry["_FILE"].get("_FILE_SOURCE") in (None, 0):
                     yield from self._files(entry)
+
+    def _keeps_delta(self, changelog: dict[str, Any], branch: str | None) -> bool:
+        location = "" if branch is None else f"branch/branch-{branch}/"
+        schema = json.loads(self.storage.read(f"{self.root}/{location}schema/schema-{changelog['schemaId']}"))
+        return str(schema["options"].get("changelog-producer", "none")) == "none"
+
+    def removed_by_changelogs(self) -> set[str]:
+        """Data files that the commits of changelogs have removed: an expiry deletes them together with these."""
+        kept = [one for one in self.versions() if one.kind == "changelog" and self._keeps_delta(one.json, one.branch)]
+        return {
+            path
+            for version in kept
+            for manifest in self._manifests(version.json["deltaManifestList"])
+            for entry in self._read(f"manifest/{manifest}")
+            if entry["_KIND"] == DELETE
+            for path in self._files(entry)
+        }
 
     def _changelog(self, snapshot: dict[str, Any]) -> Iterator[str]:
         name = snapshot.get("changelogManifestList")
