@@ -71,7 +71,12 @@ from paimon_engine.table.removal.deletion_plan import (
     with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
-from paimon_engine.table.state.changelogs import changelog_ids, forget_newest, hint_kept, write_changelog
+from paimon_engine.table.state.changelogs import (
+    changelog_ids,
+    forget_newest,
+    hint_kept,
+    write_changelog,
+)
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.schema_commit import stored_schema
 from paimon_engine.table.state.snapshots import (
@@ -449,6 +454,10 @@ def _replace_main(
     remove_from(main, newest + 1)
     _remove_late_tags(main, forward, lost, notifier)
     remove_schemas(main, branch)
+    # An expiry may have put changelogs in place of removed snapshots meanwhile.
+    history = {snapshot.id: snapshot for snapshot in snapshots_newest_first(branch)}
+    late, _ = _changelogs(branch, history, all_roots(main))
+    forget_newest(main, [root.snapshot.id for root in late])
     for changelog in forward.changelogs:
         write_changelog(main, changelog)
     if forward.changelogs:

@@ -44,7 +44,7 @@ from paimon_engine.table.removal.deletion_plan import (
     with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
-from paimon_engine.table.state.changelogs import forget_newest
+from paimon_engine.table.state.changelogs import changelog_ids, forget_newest
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.moments import last_at_watermark
 from paimon_engine.table.state.snapshots import (
@@ -162,6 +162,10 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
         take_back_records(table, target.id)
         _remove_versions(table, target, expired=expired, result=result)
+        # An expiry may have put changelogs in place of newer snapshots meanwhile.
+        late = [number for number in changelog_ids(table) if number > target.id]
+        forget_newest(table, late)
+        result = replace(result, removed_changelogs=tuple(sorted({*result.removed_changelogs, *late})))
         remove_tags(table, named_tags(tags), notifier)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
@@ -261,8 +265,11 @@ def _candidates(
     return candidates
 
 
-def _delete_last(table: TableHandle, target: Snapshot, number: int) -> None:
-    """Removes the last newer snapshot, or leaves it where the target has expired meanwhile: one of them must stay.
+def _delete_newer(table: TableHandle, target: Snapshot, number: int) -> None:
+    """Removes a newer snapshot, or leaves it where the target has expired meanwhile: one of them must stay.
+
+    An expiry does the same with the snapshots that it removes, if the newest one is gone then. The one of both
+    that looks last notices it.
 
     Raises: ConflictError.
     """
@@ -297,13 +304,16 @@ def _remove_versions(table: TableHandle, target: Snapshot, *, expired: bool, res
     for _ in range(_ROUNDS_MAX):
         newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
         for snapshot_id in reversed(newer[1:]):
-            storage.delete([paths.snapshot(snapshot_id)])
+            if expired:
+                storage.delete([paths.snapshot(snapshot_id)])
+            else:
+                _delete_newer(table, target, snapshot_id)
         if expired:
             # The table must never be without a snapshot, so that for a moment it has a gap: as short as can be.
             storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
         if not newer:
             break
-        _delete_last(table, target, newer[0])
+        _delete_newer(table, target, newer[0])
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
     write_hint(table, paths.latest_hint, target.id)

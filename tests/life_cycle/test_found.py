@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
-from paimon_engine import ConflictError, InvalidArgumentError, RemoveOption, SetOption
+from paimon_engine import ConflictError, InvalidArgumentError, RemoveOption, SetOption, Table
 from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFilesResult
 from paimon_engine.meta.schema_change import AddColumn
 from paimon_engine.table.commit import added_again
@@ -294,4 +297,57 @@ def test_files_that_expire_while_they_are_looked_up_are_not_reported_as_lost(cal
         world.resume(0, None)
 
     assert [result.status for result in found] in ([], ["noop"])
+    world.finish()
+
+
+@pytest.mark.parametrize("call", range(10, 100, 10))
+@pytest.mark.parametrize("how", ["rollback", "fast_forward"])
+def test_no_changelog_stays_of_snapshots_that_were_removed_while_they_expired(how: str, call: int) -> None:
+    world = World(of_name("kept-deltas"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.create_tag("a")
+    table.create_branch("dev", tag="a")
+    for number in range(4):
+        write(world, table, number)
+        world.now_ms += HOUR_MS
+    world.observe()
+    early, late = world.opened(MAIN, 1), world.table(MAIN)
+    action = (lambda: early.rollback(tag="a")) if how == "rollback" else (lambda: early.fast_forward("dev"))
+    world.begin(Call(how, MAIN, action, exclusive=True), call)
+    world.begin(Call("expire_snapshots", MAIN, lambda: late.expire_snapshots(retain_max=2, retain_min=1)), None)
+    while world.paused:
+        world.resume(0, None)
+
+    world.finish()
+
+
+@pytest.mark.parametrize("first", ["expire_snapshots", "rollback", "rollback to a tag", "fast_forward"])
+@pytest.mark.parametrize("call", range(50, 110, 6))
+def test_a_table_keeps_a_snapshot_whoever_removes_the_others(first: str, call: int) -> None:
+    """An expiry keeps the newest one, and the others an older one, which each has seen before it began."""
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.create_tag("a")
+    table.create_branch("dev", tag="a")
+    for number in range(3):
+        write(world, table, number)
+        world.now_ms += HOUR_MS
+    world.observe()
+    early, late = world.opened(MAIN, 1), world.table(MAIN)
+    acts: dict[str, Callable[[Table], Any]] = {
+        "expire_snapshots": lambda table: table.expire_snapshots(retain_max=1),
+        "rollback": lambda table: table.rollback(snapshot=1),
+        "rollback to a tag": lambda table: table.rollback(tag="a"),
+        "fast_forward": lambda table: table.fast_forward("dev"),
+    }
+    others = [name for name in acts if (name == "expire_snapshots") != (first == "expire_snapshots")]
+    world.begin(Call(first, MAIN, lambda: acts[first](early)), call)
+    world.begin(Call(others[call % len(others)], MAIN, lambda: acts[others[call % len(others)]](late)), None)
+    while world.paused:
+        world.resume(0, None)
+
+    assert world.versions(MAIN, "snapshot")
+    assert world.table(MAIN).to_arrow().num_rows
     world.finish()

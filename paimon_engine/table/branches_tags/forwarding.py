@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_engine.errors import ConflictError
+from paimon_engine.errors import ConflictError, NotFoundError
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import lower_latest_hint, repair_hints, snapshot_ids
 
@@ -60,7 +60,7 @@ def remove_from(main: TableHandle, first: int) -> None:
     """Removes main's snapshots from `first` on, newest first.
 
     The oldest is kept if it is the only one left, no matter who removed the others: a table without any would look like
-    an empty one.
+    an empty one. Raises: ConflictError if others remove the one that is to stay.
     """
     for _ in range(_ROUNDS_MAX):
         ids = snapshot_ids(main)
@@ -69,6 +69,26 @@ def remove_from(main: TableHandle, first: int) -> None:
         if not newer:
             return
         lower_latest_hint(main, first - 1)
+        stays = max(number for number in ids if number not in newer)
         for number in reversed(newer):
-            main.env.storage.delete([main.paths.snapshot(number)])
+            _remove(main, number, stays)
     raise ConflictError(f"others keep committing to {main.paths.root} during the fast-forward; stop them")
+
+
+def _remove(main: TableHandle, number: int, stays: int) -> None:
+    """Removes a snapshot, or leaves it if the one that is to stay has expired meanwhile, and no other one is there."""
+    storage, path = main.env.storage, main.paths.snapshot(number)
+    try:
+        data = storage.read(path)
+    except NotFoundError:
+        return
+    storage.delete([path])
+    if storage.exists(main.paths.snapshot(stays)):
+        return
+    if not snapshot_ids(main):
+        storage.create(path, data)
+    repair_hints(main)
+    raise ConflictError(
+        f"snapshot {stays} of {main.paths.root} expired during the fast-forward; see what main holds now, and run it "
+        "again"
+    )

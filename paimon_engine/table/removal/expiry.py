@@ -31,7 +31,7 @@ from typing import Final, TypeVar
 
 from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import Executor
-from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.meta.snapshot import CommitKind, Snapshot, snapshot_to_json
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.reachability import Root, RootIdentity, Roots, all_roots, changelog_root, lost_roots
 from paimon_engine.table.removal.candidates import Candidates
@@ -53,7 +53,7 @@ from paimon_engine.table.state.changelogs import (
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_manifests, read_manifest_list
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import hint_of, repair_latest_hint, write_hint
+from paimon_engine.table.state.snapshots import hint_of, repair_latest_hint, snapshot_ids, write_hint
 
 ROUND_SNAPSHOTS: Final = 1000
 ROUND_FILES: Final = 100_000
@@ -291,10 +291,16 @@ def remaining_changelog_ids(history: BranchHistory, expiration: ExpirationPlan) 
     return sorted(ids | {root.snapshot.id for root in expiration.kept_as_changelogs})
 
 
-def _check_latest_is_there(table: TableHandle, history: BranchHistory) -> None:
-    """Raises ConflictError if a rollback took the newest snapshot away: what was to expire may now be the latest."""
+def _check_latest_is_there(table: TableHandle, history: BranchHistory, removed: Snapshot | None = None) -> None:
+    """Raises ConflictError if a rollback took the newest snapshot away: what was to expire may now be the latest.
+
+    `removed` is the snapshot that was just removed. It is put back if none is left: the rollback may be one to it, and
+    have looked for it before.
+    """
     latest = history.snapshots[-1].snapshot
     if table.snapshot_service is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
+        if removed is not None and not snapshot_ids(table):
+            table.env.storage.create(table.paths.snapshot(removed.id), snapshot_to_json(removed).encode())
         # `remove_expired` may have written its id into the LATEST hint a moment ago.
         repair_latest_hint(table)
         raise ConflictError(
@@ -316,12 +322,15 @@ def remove_expired(table: TableHandle, history: BranchHistory, expiration: Expir
         forget_oldest(table, list(expiration.stored_changelog_ids), left[0] if left else None)
     if hint_of(table, paths.latest_hint) in expiration.snapshot_ids and table.snapshot_service is None:
         write_hint(table, paths.latest_hint, history.snapshots[-1].snapshot.id)
-    for number in expiration.snapshot_ids:
+    readable = {root.snapshot.id: root.snapshot for root in expiration.snapshots}
+    if readable:
         _check_latest_is_there(table, history)
+    for number in expiration.snapshot_ids:
         if number in kept and not keep_changelog(table, kept[number]):
             del kept[number]
             left.remove(number)
         storage.delete([paths.snapshot(number)])
+        _check_latest_is_there(table, history, readable.get(number))
     if expiration.snapshots or (history.snapshots and not storage.exists(paths.earliest_hint)):
         write_hint(table, paths.earliest_hint, history.snapshots[len(expiration.snapshots)].snapshot.id)
     if expiration.snapshots and table.snapshot_service is None:

@@ -16,7 +16,7 @@ from paimon_engine.errors import NotFoundError, PaimonError, damaged
 from paimon_engine.meta.manifest import FileSource, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_engine.table.state.handle import TableHandle, numbered
-from paimon_engine.table.state.snapshots import hint_of, read_snapshot, write_hint
+from paimon_engine.table.state.snapshots import hint_of, latest_snapshot_id, read_snapshot, write_hint
 
 CHANGELOG_PREFIX: Final = "changelog-"
 _NONE_LEFT: Final = -1
@@ -102,13 +102,17 @@ def write_changelog(table: TableHandle, snapshot: Snapshot) -> None:
 def keep_changelog(table: TableHandle, snapshot: Snapshot) -> bool:
     """Makes the changelog of a snapshot that is about to go. May be repeated.
 
-    False if another run has expired the snapshot meanwhile, and perhaps the changelog, too, whose files are gone then.
+    False if another run has expired the snapshot meanwhile, and perhaps the changelog, too, whose files are gone then;
+    or if a rollback has removed the snapshot.
     """
     storage, paths = table.env.storage, table.paths
     if not storage.exists(paths.snapshot(snapshot.id)):
         return False
     write_changelog(table, snapshot)
-    if storage.exists(paths.snapshot(snapshot.id)) or storage.exists(paths.manifest(snapshot.delta_manifest_list)):
+    if storage.exists(paths.snapshot(snapshot.id)):
+        return True
+    is_newer = snapshot.id > (latest_snapshot_id(table) or 0)
+    if not is_newer and storage.exists(paths.manifest(snapshot.delta_manifest_list)):
         return True
     storage.delete([paths.changelog(snapshot.id)])
     return False
