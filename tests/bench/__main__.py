@@ -5,7 +5,7 @@
     python -m tests.bench scale --large        # tables of up to 1,000,000 files, too
     python -m tests.bench --rust PYTHON        # an interpreter that has pypaimon-rust
 
-Each figure is that of a separate process. Contenders take turns, so that they share the machine's moods; CPU seconds of
+Each figure is that of a separate process. Contenders take turns, so that they meet the same load; CPU seconds of
 the step alone count, medians with least and most. Reads run twice in their process and the second run counts: the first
 one loads what Arrow loads late. Rivals are pyarrow, which decodes or encodes the bytes and does nothing else,
 and pypaimon-rust if an interpreter has it: the one given, or the one that the tests use (`.cache/pypaimon`).
@@ -19,26 +19,31 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
 
+from paimon_engine import open_table
 from tests.bench import compaction, lineitems, plots
 from tests.bench.contenders import A_ROW, STEPS
 from tests.bench.scale import __main__ as scaling
 from tests.support.pypaimon import HOME
+from tests.support.reference import reference_part
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 RUST_CLIENT: Final = Path(__file__).with_name("rust_client.py")
 OURS: Final = "paimon-engine"
+ROUNDS_OF_READS_MIN: Final = 7
+"""They take so little time that one round in which the machine is disturbed counts for much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,16 @@ class Line:
     def cpu_s(self) -> float:
         return median(cost.cpu_s for cost in self.costs)
 
+    @property
+    def wall_s(self) -> float:
+        return median(cost.wall_s for cost in self.costs)
+
     def cells(self) -> tuple[str, ...]:
         cpus = [cost.cpu_s for cost in self.costs]
         spread = f"{_seconds(min(cpus))} to {_seconds(max(cpus))}" if len(cpus) > 1 else ""
         peaks = [cost.peak_mb for cost in self.costs if cost.peak_mb is not None]
         peak = f"{median(peaks):,.0f}" if peaks else ""
-        wall = _seconds(median(cost.wall_s for cost in self.costs))
-        return self.work, self.who, _seconds(self.cpu_s), spread, wall, peak, self.note
+        return self.work, self.who, _seconds(self.cpu_s), spread, _seconds(self.wall_s), peak, self.note
 
 
 def _seconds(value: float) -> str:
@@ -144,7 +152,8 @@ def _contend(setting: Setting, warehouse: str, steps: Sequence[str]) -> Iterator
     for step in steps:
         rivals = ["ours", *(["pyarrow"] if step in STEPS["pyarrow"] else []), *(["rust"] if setting.rust else [])]
         acts = {_NAMES[who]: partial(_printed, _command(who, step, warehouse, setting.rust)) for who in rivals}
-        yield from _in_turn(step, acts, setting.rounds)
+        rounds = setting.rounds if "write" in step else max(setting.rounds, ROUNDS_OF_READS_MIN)
+        yield from _in_turn(step, acts, rounds)
 
 
 def reads(setting: Setting) -> Iterator[Line]:
@@ -183,20 +192,75 @@ def starts(setting: Setting) -> Iterator[Line]:
         yield from _in_turn("`paimon-engine --help`", {OURS: partial(_whole, compiled, help_of)}, setting.rounds)
 
 
+_CASES: Final = ("deduplicate", "partial-update", "aggregation", "text-key", "random-texts", "wide-rows")
+_MORE_WORK: Final = ("lookup-changelog", "deletion-vectors")
+_WIDER: Final = 20
+"""So many times as few rows are measured where they are wide."""
+
+
 def compactions(setting: Setting) -> Iterator[Line]:
-    """Full compactions of eight runs on one thread, compared with reading and writing the same bytes."""
-    for name in ("deduplicate", "partial-update", "aggregation", "text-key"):
+    """Full compactions of eight runs on one thread, compared with reading and writing the same bytes; those with a
+    changelog or deletion vectors, and of a plain process, with the usual ones; and of Java's files with Java 0.9."""
+    for name in _CASES:
         with tempfile.TemporaryDirectory() as folder:
-            path = compaction.make_table(Path(folder), name, setting.rows, lineitems.RUNS)
+            rows = setting.rows // _WIDER if name == "wide-rows" else setting.rows
+            path = compaction.make_table(Path(folder), name, rows, lineitems.RUNS)
             left = compaction.run_apart("merged read", path).rows
             steps = {OURS: ("compaction", 0), "read and write, no merge": ("floor", left)}
             acts = {who: partial(_compaction, *step, path) for who, step in steps.items()}
             yield from _in_turn(f"compaction, {name}", acts, setting.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        usual = compaction.make_table(Path(folder), "deduplicate", setting.rows, lineitems.RUNS)
+        for name in _MORE_WORK:
+            path = compaction.make_table(Path(folder), name, setting.rows, lineitems.RUNS)
+            acts = {OURS: partial(_compaction, "compaction", 0, path)}
+            acts["without it"] = partial(_compaction, "compaction", 0, usual)
+            yield from _in_turn(f"compaction, {name}", acts, setting.rounds)
+        plain = partial(_compaction, "compaction", 0, usual, plain=True)
+        acts = {"plain process": plain, "process of the command line": partial(_compaction, "compaction", 0, usual)}
+        yield from _in_turn("compaction, deduplicate", acts, setting.rounds)
+    yield from _beside_java(setting)
 
 
-def _compaction(step: str, number: int, path: Path) -> Cost:
-    cost = compaction.run_apart(step, path, number)
+def _beside_java(setting: Setting) -> Iterator[Line]:
+    """On the same files, both warm, where the reference in Java is found."""
+    if reference_part("oracle") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        first = compaction.java(Path(folder) / "first", setting.rows, lineitems.RUNS)
+        open_table(str(first.path)).rollback(snapshot=lineitems.RUNS)
+        java = partial(_java, Path(folder) / "again", setting.rows)
+        acts = {OURS: partial(_compaction, compaction.WARM, 0, first.path), "Java 0.9, warm": java}
+        yield from _in_turn("compaction, Java's files", acts, setting.rounds)
+
+
+def _java(folder: Path, rows: int) -> Cost:
+    done = compaction.java(folder, rows, lineitems.RUNS)
+    shutil.rmtree(folder)
+    return Cost(done.cpu_seconds, done.seconds)
+
+
+def _compaction(step: str, number: int, path: Path, *, plain: bool = False) -> Cost:
+    cost = compaction.run_apart(step, path, number, plain=plain)
     return Cost(cost.cpu_seconds, cost.seconds, cost.peak_mb)
+
+
+def cores(setting: Setting) -> Iterator[Line]:
+    """Full compactions of eight runs on one thread and on two. How much faster two are shows in wall seconds, and only
+    where nothing else runs; the CPU seconds of parts by ranges of keys show what splitting costs."""
+    for name in ("deduplicate", "four-buckets"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = compaction.make_table(Path(folder), name, setting.rows, lineitems.RUNS)
+            steps = {"one thread": ("compaction", 0), "two threads": (compaction.TWO_THREADS, 0)}
+            if name == "deduplicate":
+                steps["two threads, two parts"] = compaction.TWO_THREADS, 2
+                steps["one thread, four parts"] = compaction.IN_PARTS, 4
+            acts = {who: partial(_compaction, *step, path) for who, step in steps.items()}
+            one, *others = _in_turn(f"compaction, {name}", acts, setting.rounds)
+            yield one
+            for line in others:
+                faster, dearer = one.wall_s / line.wall_s, line.cpu_s / one.cpu_s
+                yield replace(line, note=f"{faster:.2f} × as fast, {dearer:.2f} × the CPU")
 
 
 def scales(setting: Setting) -> Iterator[Line]:
@@ -220,7 +284,14 @@ def scales(setting: Setting) -> Iterator[Line]:
                     yield from _in_turn(f"{step}, 100,000 files, {name}", acts, setting.rounds)
 
 
-PARTS: Final = {"start": starts, "read": reads, "write": writes, "compaction": compactions, "scale": scales}
+PARTS: Final = {
+    "start": starts,
+    "read": reads,
+    "write": writes,
+    "compaction": compactions,
+    "cores": cores,
+    "scale": scales,
+}
 
 
 # ── report ──────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@
 The floor reads the same files through Arrow and writes as many rows as are left into one file, with the writer settings
 of the compaction and no merge. Every figure is that of a separate process on one thread: processor seconds of the
 step alone, and the peak memory of the whole process, of which Python and Arrow take about 150 MB. Rounds alternate, so
-that floor and compaction share the machine's moods; the median counts. Compare figures of one run only.
+that floor and compaction meet the same load; the median counts. Compare figures of one run only.
 
 Java runs on one thread, warm, once in each round, and writes the table that it compacts; then its compaction is rolled
 back, and the same files are compacted here, by a new process and by one that has compacted before, as Java has.
@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ class Case:
     """What is compacted.
 
     `shares` are the runs' shares of the rows, `late` of the keys the last ones that runs after the first may repeat,
-    but for one key each where they have `strays`.
+    but for one key each where they have `strays`. `columns` makes those behind the key, if not the usual ones.
     """
 
     engine: str = "deduplicate"
@@ -70,6 +71,8 @@ class Case:
     shares: tuple[float, ...] = ()
     late: float = 1.0
     strays: bool = False
+    columns: Callable[[np.random.Generator, int], dict[str, pa.Array]] | None = None
+    buckets: int = 1
 
 
 def text_key(numbers: Numbers) -> dict[str, pa.Array]:
@@ -83,6 +86,29 @@ def two_keys(numbers: Numbers) -> dict[str, pa.Array]:
     return {"k": pa.array(numbers >> 20), "k2": text}
 
 
+def random_texts(random: np.random.Generator, count: int) -> dict[str, pa.Array]:
+    """Texts of 32 random digits, of which no two are alike."""
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    ends = pa.py_buffer(np.arange(0, 32 * (count + 1), 32, dtype=np.int32))
+    return {
+        f"s{number}": pa.Array.from_buffers(
+            pa.string(), count, [None, ends, pa.py_buffer(digits[random.integers(0, 16, 32 * count)])]
+        )
+        for number in range(4)
+    }
+
+
+def wide_rows(random: np.random.Generator, count: int) -> dict[str, pa.Array]:
+    """40 columns, together 3 KB: numbers, and random bytes."""
+    ends = pa.py_buffer(np.arange(0, 140 * (count + 1), 140, dtype=np.int32))
+    numbers = {f"n{number}": pa.array(random.integers(0, 1 << 62, count)) for number in range(20)}
+    texts = {
+        f"b{number}": pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(random.bytes(140 * count))])
+        for number in range(20)
+    }
+    return numbers | texts
+
+
 SUMMED = {f"fields.{name}.aggregate-function": "sum" for name in ("i1", "i2", "l1", "d1", "d2")}
 CASES = {
     "deduplicate": Case(),
@@ -90,6 +116,11 @@ CASES = {
     "aggregation": Case("aggregation", {**SUMMED, "fields.default-aggregate-function": "last_non_null_value"}),
     "text-key": Case(keys=text_key),
     "two-keys": Case(keys=two_keys),
+    "random-texts": Case(columns=random_texts),
+    "wide-rows": Case(columns=wide_rows),
+    "lookup-changelog": Case(options={"changelog-producer": "lookup"}),
+    "deletion-vectors": Case(options={"deletion-vectors.enabled": "true"}),
+    "four-buckets": Case(buckets=4),
     "base-and-updates": Case(shares=(0.7, 0.1, 0.1, 0.1)),
     "base-and-late-keys": Case(shares=(0.7, 0.075, 0.075, 0.075, 0.075), late=0.3),
     "base-and-stray-keys": Case(shares=(0.7, 0.075, 0.075, 0.075, 0.075), late=0.3, strays=True),
@@ -111,23 +142,14 @@ class Cost:
 
 
 def rows_of_run(random: np.random.Generator, case: Case, known: int, count: int) -> pa.Table:
-    """`count` rows with eight mixed columns behind the key; 30 % have keys of the `known` ones before."""
+    """`count` rows with eight mixed columns, or those of the case, behind the key; 30 % have keys of the `known` ones before."""
     fresh = count if known == 0 else count - int(count * REPEATED)
     oldest = int(known * (1 - case.late))
     ids = np.concatenate([np.arange(known, known + fresh), random.integers(oldest, max(known, 1), count - fresh)])
     if case.strays and known:
         ids[-1] = random.integers(0, known)
     random.shuffle(ids)
-    columns = {
-        "i1": pa.array(random.integers(0, 1000, count).astype("i4")),
-        "i2": pa.array(random.integers(-(1 << 31), 1 << 31, count).astype("i4")),
-        "l1": pa.array(random.integers(0, 1 << 44, count)),
-        "d1": pa.array(random.integers(0, 100_000, count) / 100.0),
-        "d2": pa.array(random.standard_normal(count)),
-        "s1": pa.array(np.char.mod("city-%d", random.integers(0, 200, count))),
-        "s2": pa.array(np.char.mod("user-%x", random.integers(0, 1 << 62, count))),
-        "s3": pa.array(np.char.mod("v-%d", np.arange(count)), mask=random.random(count) < 0.1),
-    }
+    columns = case.columns(random, count) if case.columns is not None else mixed_columns(random, count)
     if case.engine == "partial-update":
         columns = {
             name: pc.if_else(pa.array(random.random(count) < NULLS), pa.scalar(None, column.type), column)
@@ -138,24 +160,44 @@ def rows_of_run(random: np.random.Generator, case: Case, known: int, count: int)
     return pa.table({**case.keys(numbers), **columns})
 
 
+def mixed_columns(random: np.random.Generator, count: int) -> dict[str, pa.Array]:
+    """Two INT, a BIGINT, two DOUBLE and three STRING columns: few values, many, and nulls."""
+    return {
+        "i1": pa.array(random.integers(0, 1000, count).astype("i4")),
+        "i2": pa.array(random.integers(-(1 << 31), 1 << 31, count).astype("i4")),
+        "l1": pa.array(random.integers(0, 1 << 44, count)),
+        "d1": pa.array(random.integers(0, 100_000, count) / 100.0),
+        "d2": pa.array(random.standard_normal(count)),
+        "s1": pa.array(np.char.mod("city-%d", random.integers(0, 200, count))),
+        "s2": pa.array(np.char.mod("user-%x", random.integers(0, 1 << 62, count))),
+        "s3": pa.array(np.char.mod("v-%d", np.arange(count)), mask=random.random(count) < 0.1),
+    }
+
+
 def make_table(folder: Path, name: str, rows: int, runs: int) -> Path:
-    """A table in one bucket, of that many commits of one file each."""
+    """A table of that many commits of one file in each bucket."""
     case, random, known = CASES[name], np.random.default_rng(7), 0
-    options = {"bucket": "1", "write-buffer-size": "8 gb", "target-file-size": "8 gb", "merge-engine": case.engine}
+    options = {
+        "bucket": str(case.buckets),
+        "write-only": "true",
+        "write-buffer-size": "8 gb",
+        "target-file-size": "8 gb",
+        "merge-engine": case.engine,
+    }
     table = None
     shares = case.shares or (1 / runs,) * runs
     for share in shares:
         data = rows_of_run(random, case, known, round(rows * share))
         known += data.num_rows if known == 0 else data.num_rows - int(data.num_rows * REPEATED)
         if table is None:
-            keys = data.schema.names[:-8]
+            keys = list(case.keys(np.zeros(1, np.int64)))
             schema = pa.schema([field.with_nullable(field.name not in keys) for field in data.schema])
             catalog = Catalog(str(folder / name))
             given = {**options, **case.options}
             table = catalog.create_table("db.t", schema=schema, primary_keys=keys, options=given)
         table.write(data)
     assert table is not None
-    assert table.files().num_rows == len(shares)
+    assert table.files().num_rows == len(shares) * case.buckets
     return Path(table.path)
 
 
@@ -164,7 +206,7 @@ def make_table(folder: Path, name: str, rows: int, runs: int) -> Path:
 
 def data_files(path: Path) -> list[Path]:
     """Data files of the table, oldest first."""
-    return sorted(path.rglob("bucket-0/*.parquet"), key=lambda file: file.stat().st_mtime)
+    return sorted(path.rglob("bucket-*/data-*.parquet"), key=lambda file: file.stat().st_mtime)
 
 
 def floor(path: Path, rows: int) -> int:
@@ -190,10 +232,26 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 def compaction(path: Path, task_memory_mb: int) -> int:
     """A full compaction on one thread, with its commit."""
-    table = open_table(
-        str(path), executor=LocalExecutor(1), options={"target-file-size": "128 mb", "write-only": "false"}
-    )
-    result = table.compact(full=True, task_memory_bytes=task_memory_mb << 20 or None)
+    return _compacted(path, 1, task_memory_bytes=task_memory_mb << 20 or None)
+
+
+def on_two_threads(path: Path, parts: int) -> int:
+    """A full compaction on two threads, in that many parts by ranges of keys; 0: as many as the engine makes."""
+    return _compacted(path, 2, task_bytes=_bytes_of_part(path, parts))
+
+
+def in_parts(path: Path, parts: int) -> int:
+    """A full compaction on one thread, in that many parts by ranges of keys."""
+    return _compacted(path, 1, task_bytes=_bytes_of_part(path, parts))
+
+
+def _bytes_of_part(path: Path, parts: int) -> int | None:
+    return sum(file.stat().st_size for file in data_files(path)) // parts if parts else None
+
+
+def _compacted(path: Path, threads: int, **how: Any) -> int:
+    options = {"target-file-size": "128 mb", "write-only": "false"}
+    result = open_table(str(path), executor=LocalExecutor(threads), options=options).compact(full=True, **how)
     return result.rows_after
 
 
@@ -203,13 +261,23 @@ def merged_read(path: Path, _: int) -> int:
     return sum(batch.num_rows for batch in table.to_batches())
 
 
-STEPS = {"floor": floor, "compaction": compaction, WARM: compaction, "merged read": merged_read}
+TWO_THREADS = "compaction on two threads"
+IN_PARTS = "compaction in parts"
+STEPS = {
+    "floor": floor,
+    "compaction": compaction,
+    WARM: compaction,
+    "merged read": merged_read,
+    TWO_THREADS: on_two_threads,
+    IN_PARTS: in_parts,
+}
 
 
 def run_here(step: str, path: Path, number: int) -> Cost:
     """Runs a step in this process."""
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
+    if step != TWO_THREADS:
+        pa.set_cpu_count(1)
+        pa.set_io_thread_count(1)
     # What is imported at its first use is no part of the work: actions, and what Arrow needs for its first conversion.
     for module in ("paimon_engine.action_table", "pyarrow.pandas_compat"):
         importlib.import_module(module)
@@ -228,16 +296,20 @@ def peak_mb() -> float:
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / (1 << 10)
 
 
-def run_apart(step: str, path: Path, number: int = 0) -> Cost:
-    """Runs a step in a new process, compactions on copies whose files are links."""
+def run_apart(step: str, path: Path, number: int = 0, *, plain: bool = False) -> Cost:
+    """Runs a step in a new process, compactions on copies whose files are links.
+
+    A `plain` process has no settings for memory, as one that uses the engine as a library.
+    """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         copy = path
-        for name in {"compaction": ["t"], WARM: ["before", "t"]}.get(step, []):
+        changing = {"compaction": ["t"], TWO_THREADS: ["t"], IN_PARTS: ["t"], WARM: ["before", "t"]}
+        for name in changing.get(step, []):
             copy = Path(folder) / name
             shutil.copytree(path, copy, copy_function=lambda source, target: Path(target).hardlink_to(source))
         command = [sys.executable, "-m", "tests.bench.compaction", "--step", step, str(copy), str(number)]
         # As the command line has it.
-        environment = {**SETTINGS, **os.environ}
+        environment = {**os.environ} if plain else {**SETTINGS, **os.environ}
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
         return Cost(**json.loads(done.stdout))
 
