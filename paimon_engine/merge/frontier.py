@@ -24,7 +24,10 @@ from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_ke
 from paimon_engine.types import RowType
 
 SMALL_ROWS: Final = 1_024
-"""After a batch that is smaller, the next one is looked for at once: windows of many small runs would have few rows."""
+"""After a batch that is smaller, the next ones are looked for at once: windows of small files would have few rows."""
+
+_SMALL_BYTES: Final = 1 << 20
+"""Batches of few rows are not joined if these are large."""
 
 
 class _RunCursor:
@@ -53,11 +56,22 @@ class _RunCursor:
             self._position = 0
             if self.rows is None:
                 return False
-            self.keys = self._keys_of(self.rows)
             if self.leads and self.rows.num_rows < SMALL_ROWS:
-                self._ahead = self._next()
-                self.is_last = self._ahead is None
+                self._join_small()
+            self.keys = self._keys_of(self.rows)
         return True
+
+    def _join_small(self) -> None:
+        """Adds the next batches as long as all together are small: those of small files would each make a window."""
+        assert self.rows is not None
+        parts, count, size_bytes = [self.rows], self.rows.num_rows, self.rows.nbytes
+        while (following := self._next()) is not None:
+            count, size_bytes = count + following.num_rows, size_bytes + following.nbytes
+            if count > SMALL_ROWS or size_bytes > _SMALL_BYTES:
+                break
+            parts.append(following)
+        self.rows = join_batches(parts) if len(parts) > 1 else self.rows
+        self._ahead, self.is_last = following, following is None
 
     def _next(self) -> pa.RecordBatch | None:
         return next(self._batches, None)

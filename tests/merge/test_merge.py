@@ -224,8 +224,9 @@ def test_small_runs_are_one_window_and_larger_ones_end_it() -> None:
         return [sorted(record.key[0] for record in records_of([window.rows])) for window in found]
 
     assert windows([run(1, 9)], [run(2, 3)], [run(4)]) == [[1, 2, 3, 4, 9]]
-    assert windows([run(1, 5), run(6, 7)], [run(2, 9)]) == [[1, 2, 5], [6, 7, 9]]
+    assert windows([run(1, 5), run(6, 7)], [run(2, 9)]) == [[1, 2, 5, 6, 7, 9]]
     large = range(frontier.SMALL_ROWS)
+    assert windows([run(*large[:9]), run(*large[9:]), run(2_000)], [run(3_000)]) == [[*large], [2_000, 3_000]]
     assert windows([run(*large)], [run(0, 2_000)]) == [[0, *large], [2_000]]
 
 
@@ -250,7 +251,9 @@ def model_key(record: Record) -> tuple[tuple[int, bytes], int]:
     return record.key, record.sequence
 
 
-def test_memory_is_bounded_by_a_batch_of_each_run() -> None:
+@pytest.mark.parametrize(("bound", "value"), [("SMALL_ROWS", 5), ("_SMALL_BYTES", 1)])
+def test_memory_is_bounded_by_a_batch_of_each_run(bound: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontier, bound, value)
     taken = [0, 0]
 
     def run(number: int) -> Iterator[pa.RecordBatch]:
