@@ -12,7 +12,7 @@ from paimon_engine import ConflictError, InvalidArgumentError, RemoveOption, Set
 from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFilesResult
 from paimon_engine.meta.schema_change import AddColumn
 from paimon_engine.table.commit import added_again
-from tests.life_cycle.pairs import as_latest, write
+from tests.life_cycle.pairs import as_latest, sweep, write
 from tests.life_cycle.world import Call, World
 from tests.support.world import HOUR_MS, MAIN
 from tests.support.world.kinds import of_name
@@ -351,3 +351,8 @@ def test_a_table_keeps_a_snapshot_whoever_removes_the_others(first: str, call: i
     assert world.versions(MAIN, "snapshot")
     assert world.table(MAIN).to_arrow().num_rows
     world.finish()
+
+
+@pytest.mark.parametrize("first", ["delete_tag", "replace_tag", "expire_tags"])
+def test_a_snapshot_that_becomes_a_changelog_while_versions_are_listed_keeps_its_files(first: str) -> None:
+    assert sweep(of_name("kept-deltas"), first, "expire_snapshots", range(24, 60, 2)) > 10

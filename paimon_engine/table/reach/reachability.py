@@ -57,6 +57,10 @@ R = TypeVar("R")
 RootIdentity = tuple[str, str | None, int, str, bool]
 
 
+_ROUNDS_MAX: Final = 5
+"""How often versions are looked for again, since some have gone while they were read."""
+
+
 # ── roots ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -139,9 +143,27 @@ def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots
     `known` are roots that were seen before. Those that the listings lack now are looked up by their names: a listing
     may be older than the one before it. A tag that no listing has shown yet cannot be found that way.
 
+    A version can move while it is looked for: an expired snapshot becomes a changelog, or a tag is made of it. Where it
+    moves to may have been listed before, so if any version has gone since, all are looked for again. What is listed
+    once more and is not there is a matter of an old listing.
+
     Raises: StorageError.
     """
+    absent: set[RootIdentity | str] = set()
+    for _ in range(_ROUNDS_MAX):
+        roots, gone = _roots_now(table, known)
+        there = {root.identity for root in roots}
+        before, absent = absent, {*gone, *(identity for identity in known if identity not in there)}
+        if absent <= before:
+            return roots
+    reason = f"others delete versions of {table.paths.root} while they are read; run again"
+    return Roots(roots, (*roots.doubts, Doubt(MAIN_BRANCH, None, reason, may_pass=True)), roots.earlier)
+
+
+def _roots_now(table: TableHandle, known: Collection[RootIdentity]) -> tuple[Roots, list[str]]:
+    """The roots, and the paths of those that were listed and did not exist any more when they were read."""
     found: list[Root] = []
+    gone: list[str] = []
     doubts: list[Doubt] = []
     earlier: list[Doubt] = []
     observed = observe_branches(table)
@@ -154,6 +176,8 @@ def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots
         for item in _roots_of(with_branch_paths(table, seen.branch), seen):
             if isinstance(item, Root):
                 found.append(item)
+            elif isinstance(item, str):
+                gone.append(item)
             else:
                 doubts.append(item)
     for item in _unlisted(table, {*known} - {root.identity for root in found}):
@@ -161,7 +185,7 @@ def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots
             found.append(item)
         elif item not in doubts:
             doubts.append(item)
-    return Roots(found, doubts, earlier)
+    return Roots(found, doubts, earlier), gone
 
 
 def observe_branches(table: TableHandle) -> list[BranchObservation]:
@@ -189,16 +213,27 @@ def _root_by_name(table: TableHandle, asked: tuple[str, str, int, bool]) -> Root
     return _changelog_root(on_branch, number) if is_changelog else _snapshot_root(on_branch, number)
 
 
-def _roots_of(on_branch: TableHandle, seen: BranchObservation) -> list[Root | Doubt]:
-    """Roots and doubts of one branch.
+def _roots_of(on_branch: TableHandle, seen: BranchObservation) -> list[Root | Doubt | str]:
+    """Roots and doubts of one branch, and the paths of roots that have gone between listing and reading.
 
-    Roots that vanish between listing and reading are left out. If a snapshot vanished for another reason than expiry,
-    there is a gap now, which `lost_roots` finds.
+    If a snapshot has gone for another reason than expiry, there is a gap now, which `lost_roots` finds.
     """
-    found: list[Root | Doubt | None] = [*in_threads(on_branch, _snapshot_root, seen.snapshots)]
-    found += in_threads(on_branch, _tag_root, seen.tags)
-    found += in_threads(on_branch, _changelog_root, seen.changelogs)
-    return [item for item in found if item is not None]
+    paths = on_branch.paths
+    return [
+        *_read_or_path(on_branch, seen.snapshots, paths.snapshot, _snapshot_root),
+        *_read_or_path(on_branch, seen.tags, paths.tag, _tag_root),
+        *_read_or_path(on_branch, seen.changelogs, paths.changelog, _changelog_root),
+    ]
+
+
+def _read_or_path(
+    on_branch: TableHandle,
+    names: Sequence[T],
+    path_of: Callable[[T], str],
+    read: Callable[[TableHandle, T], Root | Doubt | None],
+) -> Iterator[Root | Doubt | str]:
+    for name, item in zip(names, in_threads(on_branch, read, names), strict=True):
+        yield path_of(name) if item is None else item
 
 
 def _snapshot_root(on_branch: TableHandle, number: int) -> Root | Doubt | None:
