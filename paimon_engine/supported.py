@@ -29,7 +29,6 @@ _READ_BLOCKERS: Final = (
     "blob-field",
     "blob-descriptor-field",
     "blob-view-field",
-    "vector-field",
     "scan.bucket",
     "scan.fallback-delta-branch",
     "scan.fallback-snapshot-branch",

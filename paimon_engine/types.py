@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_engine.arrow_variant import ARROW_VARIANT, VARIANT_MARK, has_mark, is_arrow_variant
+from paimon_engine.arrow_variant import ARROW_VARIANT
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 
 MAX_DECIMAL_PRECISION = 38
@@ -69,6 +69,15 @@ class ArrayType:
     """ARRAY of `element`."""
 
     element: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class VectorType:
+    """VECTOR of `length` numbers or booleans of the type `element`, none of them null; in files an array."""
+
+    element: DataType
+    length: int
     nullable: bool = True
 
 
@@ -128,7 +137,7 @@ def missing_column(name: str, names: Sequence[str], purpose: str = "") -> Invali
     return InvalidArgumentError(f"{what}{hint} the columns are {', '.join(names)}")
 
 
-DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
+DataType = AtomicType | ArrayType | VectorType | MapType | MultisetType | RowType
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +167,12 @@ class VariantType(RowType):
 
 INTEGER_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 _NUMERIC_ROOTS = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
+_VECTOR_ROOTS = INTEGER_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE}
 STRING_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
-_UNSUPPORTED_ROOTS = frozenset({"BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
+_UNSUPPORTED_ROOTS = frozenset({"BLOB", "GEOMETRY", "GEOGRAPHY"})
 _PLAIN = {
     "BOOLEAN": TypeRoot.BOOLEAN,
     "TINYINT": TypeRoot.TINYINT,
@@ -248,15 +258,45 @@ def parse_type(value: str | Mapping[str, Any]) -> DataType:
     nullable = "NOT" not in head[1:]
     match head[0]:
         case "ARRAY":
-            return ArrayType(parse_type(value["element"]), nullable)
+            return ArrayType(_inside(value["element"]), nullable)
+        case "VECTOR":
+            return vector_of(parse_type(value["element"]), int(value["length"]), nullable=nullable)
         case "MAP":
-            return MapType(parse_type(value["key"]), parse_type(value["value"]), nullable)
+            return MapType(_inside(value["key"]), _inside(value["value"]), nullable)
         case "MULTISET":
-            return MultisetType(parse_type(value["element"]), nullable)
+            return MultisetType(_inside(value["element"]), nullable)
         case "ROW":
-            return RowType(tuple(parse_field(field) for field in value["fields"]), nullable)
+            fields = tuple(parse_field(field) for field in value["fields"])
+            for field in fields:
+                check_inside(field.type)
+            return RowType(fields, nullable)
         case other:
             raise UnsupportedError(f"nested type {other} is not supported")
+
+
+def _inside(value: str | Mapping[str, Any]) -> DataType:
+    return check_inside(parse_type(value))
+
+
+def vector_of(element: DataType, length: int, *, nullable: bool) -> VectorType:
+    """The type.
+
+    Raises: InvalidArgumentError for other elements, and for a length below 1.
+    """
+    if not (isinstance(element, AtomicType) and element.root in _VECTOR_ROOTS):
+        raise InvalidArgumentError(
+            f"the element of a VECTOR is one of {', '.join(sorted(_VECTOR_ROOTS))}, not {type_to_json(element)}"
+        )
+    if not 1 <= length <= MAX_LENGTH:
+        raise InvalidArgumentError(f"a VECTOR has 1 to {MAX_LENGTH} elements, not {length}")
+    return VectorType(element, length, nullable)
+
+
+def check_inside(data_type: DataType) -> DataType:
+    """The type of a part of another. Raises: UnsupportedError for a VECTOR, which only columns are."""
+    if isinstance(data_type, VectorType):
+        raise UnsupportedError("a VECTOR inside of another type is not supported; use an ARRAY there")
+    return data_type
 
 
 _FIELD_KEYS: Final = frozenset({"id", "name", "type", "description", "defaultValue"})
@@ -284,6 +324,8 @@ def type_to_json(data_type: DataType) -> str | dict[str, Any]:
             return _VARIANT + suffix
         case ArrayType(element):
             return {"type": "ARRAY" + suffix, "element": type_to_json(element)}
+        case VectorType(element, length):
+            return {"type": "VECTOR" + suffix, "element": type_to_json(element), "length": length}
         case MultisetType(element):
             return {"type": "MULTISET" + suffix, "element": type_to_json(element)}
         case MapType(key, value):
@@ -331,7 +373,7 @@ def atomic_types(data_type: DataType) -> Iterator[AtomicType]:
     match data_type:
         case AtomicType():
             yield data_type
-        case ArrayType(element) | MultisetType(element):
+        case ArrayType(element) | MultisetType(element) | VectorType(element):
             yield from atomic_types(element)
         case MapType(key, value):
             yield from atomic_types(key)
@@ -379,6 +421,8 @@ def to_arrow(data_type: DataType) -> pa.DataType:
             return _ARROW_ATOMS[root]
         case ArrayType(element):
             return pa.list_(pa.field("element", to_arrow(element), element.nullable))
+        case VectorType(element, length):
+            return pa.list_(pa.field("element", to_arrow(element), element.nullable), length)
         case MapType(key, value):
             return pa.map_(to_arrow(key), pa.field("value", to_arrow(value), value.nullable))
         case MultisetType(element):
@@ -389,6 +433,15 @@ def to_arrow(data_type: DataType) -> pa.DataType:
             return pa.struct([to_arrow_field(field) for field in fields])
 
 
+def stored_arrow(data_type: DataType) -> pa.DataType:
+    """Arrow type of the values in data files, where a VECTOR is an array."""
+    match data_type:
+        case VectorType(element):
+            return pa.list_(pa.field("element", to_arrow(element), element.nullable))
+        case _:
+            return to_arrow(data_type)
+
+
 def to_arrow_field(field: DataField) -> pa.Field:
     """Arrow field with name, type and nullability of `field`."""
     return pa.field(field.name, to_arrow(field.type), field.type.nullable)
@@ -397,101 +450,6 @@ def to_arrow_field(field: DataField) -> pa.Field:
 def to_arrow_schema(row_type: RowType) -> pa.Schema:
     """Arrow schema of a table's columns."""
     return pa.schema([to_arrow_field(field) for field in row_type])
-
-
-_FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], AtomicType], ...] = (
-    (pa.types.is_boolean, AtomicType(TypeRoot.BOOLEAN)),
-    (pa.types.is_int8, AtomicType(TypeRoot.TINYINT)),
-    (pa.types.is_int16, AtomicType(TypeRoot.SMALLINT)),
-    (pa.types.is_uint8, AtomicType(TypeRoot.SMALLINT)),
-    (pa.types.is_int32, AtomicType(TypeRoot.INT)),
-    (pa.types.is_uint16, AtomicType(TypeRoot.INT)),
-    (pa.types.is_int64, AtomicType(TypeRoot.BIGINT)),
-    (pa.types.is_uint32, AtomicType(TypeRoot.BIGINT)),
-    (pa.types.is_uint64, AtomicType(TypeRoot.DECIMAL, precision=20)),
-    (pa.types.is_float16, AtomicType(TypeRoot.FLOAT)),
-    (pa.types.is_float32, AtomicType(TypeRoot.FLOAT)),
-    (pa.types.is_float64, AtomicType(TypeRoot.DOUBLE)),
-    (pa.types.is_string, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
-    (pa.types.is_large_string, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
-    (pa.types.is_string_view, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
-    (pa.types.is_binary, AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)),
-    (pa.types.is_large_binary, AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)),
-    (pa.types.is_binary_view, AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)),
-    (pa.types.is_date, AtomicType(TypeRoot.DATE)),
-)
-_UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-
-
-def from_arrow(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
-    """Narrowest Paimon type for all values of `arrow_type`. Nested fields get id −1.
-
-    Raises: UnsupportedError for Arrow types without a Paimon counterpart.
-    """
-    for is_type, data_type in _FROM_ARROW:
-        if is_type(arrow_type):
-            return replace(data_type, nullable=nullable)
-    if pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type):
-        return from_arrow(arrow_type.value_type, nullable=nullable)
-    if pa.types.is_fixed_size_binary(arrow_type) and arrow_type.byte_width > 0:
-        return AtomicType(TypeRoot.BINARY, nullable, length=arrow_type.byte_width)
-    if pa.types.is_decimal(arrow_type):
-        return _from_arrow_decimal(arrow_type, nullable=nullable)
-    if pa.types.is_time(arrow_type):
-        return _from_arrow_time(arrow_type, nullable=nullable)
-    if pa.types.is_timestamp(arrow_type):
-        root = TypeRoot.TIMESTAMP if arrow_type.tz is None else TypeRoot.TIMESTAMP_LTZ
-        return AtomicType(root, nullable, precision=_UNIT_PRECISION[arrow_type.unit])
-    if pa.types.is_map(arrow_type):
-        key, value = arrow_type.key_type, arrow_type.item_field
-        return MapType(from_arrow(key, nullable=False), from_arrow(value.type, nullable=value.nullable), nullable)
-    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type):
-        item = arrow_type.value_field
-        return ArrayType(from_arrow(item.type, nullable=item.nullable), nullable)
-    if is_arrow_variant(arrow_type):
-        return VariantType(nullable=nullable)
-    if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
-        _check_struct(arrow_type)
-        return RowType(tuple(from_arrow_field(arrow_type.field(i)) for i in range(arrow_type.num_fields)), nullable)
-    raise UnsupportedError(f"Arrow type {arrow_type} has no Paimon counterpart; cast the column first")
-
-
-def _from_arrow_decimal(arrow_type: pa.DataType, *, nullable: bool) -> AtomicType:
-    """The scale is between 0 and the precision here, unlike in Arrow; more digits are added where needed."""
-    scale = max(arrow_type.scale, 0)
-    precision = max(arrow_type.precision + scale - arrow_type.scale, scale)
-    if precision > MAX_DECIMAL_PRECISION:
-        raise UnsupportedError(
-            f"Arrow type {arrow_type}: a DECIMAL has at most {MAX_DECIMAL_PRECISION} digits; cast the column first"
-        )
-    return AtomicType(TypeRoot.DECIMAL, nullable, precision=precision, scale=scale)
-
-
-def _check_struct(arrow_type: pa.DataType) -> None:
-    """Refuses structs by which Spark represents other types; one of their fields has a mark."""
-    for name in (b"geometry", b"geography", VARIANT_MARK):
-        if has_mark(arrow_type, name):
-            raise UnsupportedError(
-                f"type {name.decode().upper()} is not supported yet, or not in this form ({arrow_type}); cast the "
-                "column to STRING or BYTES first"
-            )
-
-
-def _from_arrow_time(arrow_type: pa.DataType, *, nullable: bool) -> AtomicType:
-    if arrow_type.unit not in ("s", "ms"):
-        raise UnsupportedError(
-            f"Arrow type {arrow_type}: Paimon keeps times in milliseconds; cast the column to time32[ms]"
-        )
-    return AtomicType(TypeRoot.TIME, nullable, precision=_UNIT_PRECISION[arrow_type.unit])
-
-
-def from_arrow_field(field: pa.Field) -> DataField:
-    """Field without an id (−1) of an Arrow field; its comment is the metadata key `description` or `comment`."""
-    metadata = field.metadata or {}
-    description = metadata.get(b"description") or metadata.get(b"comment")
-    return DataField(
-        -1, field.name, from_arrow(field.type, nullable=field.nullable), description.decode() if description else None
-    )
 
 
 def is_numeric(data_type: DataType) -> bool:

@@ -47,6 +47,7 @@ from paimon_engine.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
     timestamp_unit,
     to_arrow,
 )
@@ -177,7 +178,7 @@ def _slot(data_type: DataType, value: Any, variable: _Variable) -> bytes:
                 return _atomic_slot(data_type, value, variable)
             except (struct.error, ArithmeticError, TypeError, AttributeError, UnicodeEncodeError) as error:
                 raise InvalidArgumentError(f"{value!r} is not a value of {data_type.root}: {error}") from error
-        case ArrayType(element):
+        case ArrayType(element) | VectorType(element):
             content = _encode_array(element, value)
         case MapType(key, item):
             content = _encode_map(key, item, value)
@@ -301,7 +302,7 @@ def _value(data_type: DataType, row: bytes, slot: int) -> Any:
     match data_type:
         case AtomicType():
             return _atomic_value(data_type, row, slot)
-        case ArrayType(element):
+        case ArrayType(element) | VectorType(element):
             return _decode_array(element, _variable_part(row, slot))
         case MapType(key, item):
             return _decode_map(key, item, _variable_part(row, slot))
@@ -385,6 +386,8 @@ def internal_values(array: pa.Array, data_type: DataType) -> list[Any]:
             return list(plain.to_pylist())
         case ArrayType(element):
             return _lists(array, internal_values(array.values, element))
+        case VectorType():
+            return list(array.to_pylist())
         case MapType(key, item):
             pairs = zip(internal_values(array.keys, key), internal_values(array.items, item), strict=True)
             return _lists(array, list(pairs))
@@ -420,7 +423,7 @@ def _arrow_value(value: Any, data_type: DataType) -> Any:
     match data_type:
         case AtomicType(root) if root in TIMESTAMP_ROOTS:
             return value // NANOS_PER_UNIT[timestamp_unit(data_type.precision)]
-        case ArrayType(element):
+        case ArrayType(element) | VectorType(element):
             return [_arrow_value(item, element) for item in value]
         case MapType(key, item_type):
             return [(_arrow_value(key_value, key), _arrow_value(item, item_type)) for key_value, item in value]

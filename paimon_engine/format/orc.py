@@ -50,6 +50,7 @@ from paimon_engine.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
     atomic_types,
 )
 
@@ -202,6 +203,8 @@ def _fitted(array: pa.Array, data_type: DataType) -> pa.Array:
 
     Offsets and nulls of lists, maps and rows stay what they are.
     """
+    if isinstance(data_type, VectorType):
+        return array
     if isinstance(data_type, AtomicType):
         return _fitted_texts(array, data_type) if _has_limited_text(data_type) else array
     whole = copied(array)

@@ -116,6 +116,8 @@ def _json_values(column: pa.Array) -> list[Any]:
     if pa.types.is_map(kind):
         keys, items = _below(column, column.keys), _below(column, column.items)
         return _cut(column, [list(pair) for pair in zip(_json_values(keys), _json_values(items), strict=True)])
+    if pa.types.is_fixed_size_list(kind):
+        return _json_values(column.cast(pa.list_(kind.value_field)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _cut(column, _json_values(_below(column, column.values)))
     for is_type, values in _FORMS:

@@ -14,7 +14,16 @@ from paimon_engine.meta.table_statistics import column_to_json
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.state.snapshots import branches, consumers, list_tags, snapshots_newest_first
 from paimon_engine.table.state.statistics import read_statistics
-from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, field_to_json, type_to_json
+from paimon_engine.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    VectorType,
+    field_to_json,
+    type_to_json,
+)
 
 _TIME = pa.timestamp("ms")
 
@@ -228,6 +237,8 @@ def _sql_text(data_type: DataType) -> str:
     match data_type:
         case ArrayType(element):
             text = f"ARRAY<{_sql_text(element)}>"
+        case VectorType(element, length):
+            text = f"VECTOR<{_sql_text(element)}, {length}>"
         case MultisetType(element):
             text = f"MULTISET<{_sql_text(element)}>"
         case MapType(key, value):

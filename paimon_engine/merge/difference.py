@@ -64,6 +64,9 @@ def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
 def equal_values(left: pa.Array, right: pa.Array) -> Mask:
     """Which values are the same, two nulls included; floating-point numbers by their bits."""
     kind = left.type
+    if pa.types.is_fixed_size_list(kind):
+        lists = pa.list_(kind.value_field)
+        return equal_values(left.cast(lists), right.cast(lists))
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         return _equal_lists(left, right)
     valid, other_valid = _valid(left), _valid(right)

@@ -26,6 +26,8 @@ def codes(values: pa.Array) -> Codes:
     kind = values.type
     if pa.types.is_struct(kind):
         return _with_nulls(values, joined_codes([codes(values.field(i)) for i in range(kind.num_fields)], len(values)))
+    if pa.types.is_fixed_size_list(kind):
+        return codes(values.cast(pa.list_(kind.value_field)))
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         return _codes_of_lists(values)
     if pa.types.is_floating(kind):

@@ -34,6 +34,7 @@ from paimon_engine.types import (
     RowType,
     TypeRoot,
     VariantType,
+    VectorType,
     is_numeric,
     to_arrow,
     type_to_json,
@@ -69,6 +70,8 @@ def kind_of(data_type: DataType) -> str:
             return _KINDS[root]
         case ArrayType():
             return "array"
+        case VectorType():
+            return "vector"
         case MapType():
             return "map"
         case MultisetType():

@@ -30,8 +30,12 @@ def column_groups(files: Iterable[DataFile]) -> list[Group]:
     found: dict[tuple[int, int], list[DataFile]] = {}
     alone = []
     for file in files:
-        if file.format == "blob" or ".vector." in file.name:
-            raise UnsupportedError(f"{file.name}: files of BLOB and VECTOR columns are not supported yet")
+        if file.format == "blob":
+            raise UnsupportedError(f"{file.name}: files of BLOB columns are not supported yet")
+        if ".vector." in file.name:
+            raise UnsupportedError(
+                f"{file.name}: VECTOR columns in files of their own ('vector.file.format') are not supported yet"
+            )
         first = first_row_id(file)
         if first is None:
             alone.append((file,))

@@ -32,6 +32,7 @@ from paimon_engine.types import (
     RowType,
     TypeRoot,
     VariantType,
+    VectorType,
     to_arrow,
 )
 
@@ -95,6 +96,8 @@ def bare(data_type: DataType) -> DataType:
             return data_type if data_type.nullable else replace(data_type, nullable=True)
         case ArrayType(element):
             return ArrayType(bare(element))
+        case VectorType(element, length):
+            return VectorType(bare(element), length)
         case MapType(key, value):
             return MapType(bare(key), bare(value))
         case MultisetType(element):

@@ -27,6 +27,7 @@ from paimon_engine.types import (
     MultisetType,
     RowType,
     VariantType,
+    VectorType,
     field_to_json,
     parse_field,
     to_arrow,
@@ -287,5 +288,5 @@ def with_nested_ids(data_type: DataType, next_id: Iterator[int]) -> DataType:
                 inner = with_nested_ids(item.type, next_id)
                 done.append(replace(item, id=next(next_id), type=inner))
             return replace(data_type, fields=tuple(done))
-        case AtomicType():
+        case AtomicType() | VectorType():
             return data_type

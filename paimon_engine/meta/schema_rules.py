@@ -20,6 +20,7 @@ from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.stats import parse_stats_mode
 from paimon_engine.meta.variants import check_formats_of_variants, holds_variant
+from paimon_engine.meta.vectors import check_vectors
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.options.texts import split_list
 from paimon_engine.types import (
@@ -34,6 +35,7 @@ from paimon_engine.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    VectorType,
     type_to_json,
 )
 
@@ -70,6 +72,7 @@ def check_schema(schema: TableSchema) -> None:
         _check_levels(schema.table_options)
     _check_changelog(schema)
     _check_row_tracking(schema)
+    check_vectors(schema)
     _check_retention(schema.table_options)
     _check_special_columns(schema)
     for index in index_specs(schema.options):
@@ -142,6 +145,8 @@ def _check_type(data_type: DataType, name: str) -> None:
         case MapType(key, value):
             _check_type(key, name)
             _check_type(value, name)
+        case VectorType():
+            pass  # checked when it is parsed
         case RowType(fields):
             _check_names(data_type, f"column {name!r}: field names of a ROW")
             for field in fields:
@@ -317,10 +322,10 @@ def _check_sequence_fields(schema: TableSchema) -> None:
     groups = [name for ordering, _ in options.sequence_groups for name in ordering] if is_grouped else []
     for name in (*names, *groups) if schema.primary_keys else ():
         kind = schema.row_type.field(name).type if name in schema.row_type.names else None
-        if kind is not None and (_holds_map(kind) or holds_variant(kind)):
+        if kind is not None and (_holds_map(kind) or holds_variant(kind) or isinstance(kind, VectorType)):
             raise InvalidArgumentError(
-                f"column {name!r} has no order, since maps and variants have none, so it does not say which version of "
-                "a key is newer; name another one in 'sequence.field' or 'fields.<column>.sequence-group'"
+                f"column {name!r} has no order, since maps, variants and vectors have none, so it does not say which "
+                "version of a key is newer; name another one in 'sequence.field' or 'fields.<column>.sequence-group'"
             )
     for name in names:
         _named_column(schema, "sequence.field", name)

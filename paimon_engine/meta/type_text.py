@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.types import (
     ArrayType,
@@ -20,14 +21,17 @@ from paimon_engine.types import (
     MapType,
     MultisetType,
     RowType,
-    from_arrow,
+    VectorType,
+    check_inside,
     parse_atomic,
     parse_type,
+    vector_of,
     with_nullable,
 )
 
 _NESTED: Final = re.compile(
-    r"\s*(?P<head>ARRAY|MULTISET|MAP|ROW)\s*<(?P<inside>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*", re.IGNORECASE | re.DOTALL
+    r"\s*(?P<head>ARRAY|VECTOR|MULTISET|MAP|ROW)\s*<(?P<inside>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*",
+    re.IGNORECASE | re.DOTALL,
 )
 _DEPTH_MAX: Final = 64
 """Nesting of types; deeper ones are not needed, and each costs a call in every recursive function."""
@@ -72,7 +76,9 @@ def parse_type_text(text: str) -> DataType:
     head = match["head"].upper()
     if head == "ROW":
         return RowType(tuple(_field(part, text) for part in parts), nullable)
-    types = [parse_type_text(part) for part in parts]
+    if head == "VECTOR":
+        return _vector(parts, nullable=nullable, complete_text=text)
+    types = [check_inside(parse_type_text(part)) for part in parts]
     if len(types) != (2 if head == "MAP" else 1):
         raise InvalidArgumentError(
             f"{text!r} is not a Paimon type; {head} takes {'a key and a value' if head == 'MAP' else 'an element'}"
@@ -87,6 +93,14 @@ def parse_type_text(text: str) -> DataType:
             return MapType(with_nullable(types[0], nullable=False), types[1], nullable)
 
 
+def _vector(parts: list[str], *, nullable: bool, complete_text: str) -> VectorType:
+    if len(parts) != 2 or not parts[1].strip().isdecimal():
+        raise InvalidArgumentError(
+            f"{complete_text!r} is not a Paimon type; VECTOR takes an element and a length, as in VECTOR<FLOAT, 3>"
+        )
+    return vector_of(parse_type_text(parts[0]), int(parts[1]), nullable=nullable)
+
+
 def _field(text: str, complete_text: str) -> DataField:
     match = _FIELD.fullmatch(text)
     if match is None:
@@ -94,7 +108,7 @@ def _field(text: str, complete_text: str) -> DataField:
             f"{text.strip()!r} in {complete_text!r} is not a field; write a name and a type, as in ROW<a INT, b STRING>"
         )
     comment = None if match["comment"] is None else match["comment"].replace("''", "'")
-    return DataField(-1, match["quoted"] or match["name"], parse_type_text(match["type"]), comment)
+    return DataField(-1, match["quoted"] or match["name"], check_inside(parse_type_text(match["type"])), comment)
 
 
 def _split(text: str, complete_text: str) -> list[str]:

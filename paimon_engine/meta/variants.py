@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VariantType
+from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VariantType, VectorType
 
 
 def holds_variant(data_type: DataType) -> bool:
@@ -23,7 +23,7 @@ def holds_variant(data_type: DataType) -> bool:
             return holds_variant(key) or holds_variant(value)
         case RowType(fields):
             return any(holds_variant(field.type) for field in fields)
-        case AtomicType():
+        case AtomicType() | VectorType():
             return False
 
 

@@ -26,6 +26,7 @@ from paimon_engine.types import (
     RowType,
     TypeRoot,
     VariantType,
+    VectorType,
 )
 
 LOCATION: Final = "location"
@@ -289,7 +290,7 @@ def full_location(path: str) -> str:
 def hive_type(data_type: DataType) -> str:
     """Hive's name of a type. Raises: UnsupportedError for a type that Hive has nothing for."""
     match data_type:
-        case ArrayType(element):
+        case ArrayType(element) | VectorType(element):
             return f"array<{hive_type(element)}>"
         case MapType(key, value):
             return f"map<{hive_type(key)},{hive_type(value)}>"

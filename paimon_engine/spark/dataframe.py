@@ -36,7 +36,7 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 
 def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema in the Arrow types that Spark takes: timestamps in microseconds, times of day in nanoseconds.
+    """The schema in the Arrow types that Spark takes: timestamps in microseconds, times of day in nanoseconds, lists.
 
     Raises: UnsupportedError for timestamps of more than 6 digits, of which Spark would drop the last ones.
     """
@@ -47,8 +47,13 @@ def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
                 f"column {field.name!r} has timestamps of more than 6 digits, Spark's have 6; "
                 "leave the column out, or read the table without Spark"
             )
-        fields.append(field.with_type(replace_leaves(field.type, _spark_leaf)))
+        fields.append(field.with_type(replace_leaves(_any_length(field.type), _spark_leaf)))
     return pa.schema(fields)
+
+
+def _any_length(data_type: pa.DataType) -> pa.DataType:
+    """A list of a fixed size, as a VECTOR is, as one of any size: Spark has no others."""
+    return pa.list_(data_type.value_field) if pa.types.is_fixed_size_list(data_type) else data_type
 
 
 def _spark_leaf(leaf: pa.DataType) -> pa.DataType:

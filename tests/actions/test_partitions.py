@@ -17,6 +17,7 @@ import pytest
 from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError, open_table
 from paimon_engine.action import Context
 from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions, expire_partitions
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.jobs import Job, TableRef, run
@@ -24,7 +25,7 @@ from paimon_engine.metastores.http_report import is_allowed
 from paimon_engine.storage import Storage
 from paimon_engine.table.branches_tags.partition_time import partition_time
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.types import DataField, RowType, from_arrow
+from paimon_engine.types import DataField, RowType
 from paimon_engine.units import DAY_MS
 from tests.support.oracle import JavaPaimon
 

@@ -94,6 +94,21 @@ FEATURES: tuple[Feature, ...] = (
         {"variant.inferShreddingSchema": "true"},
         columns=(("a", "VARIANT", '{"x":1,"y":"z"}'),),
     ),
+    Feature("column of VECTOR", columns=(("a", "VECTOR<FLOAT, 2>", [1, 2.5]),)),
+    Feature(
+        "column of VECTOR, `vector.file.format`",
+        {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "vector.file.format": "parquet"},
+        keys=(),
+        columns=(("a", "VECTOR<FLOAT, 2>", [1, 2.5]),),
+        bucket="-1",
+    ),
+    Feature(
+        "column of BLOB",
+        {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+        keys=(),
+        columns=(("a", "BLOB", "0x0102"),),
+        bucket="-1",
+    ),
     Feature("Iceberg metadata beside the table", {"metadata.iceberg.storage": "table-location"}),
 )
 

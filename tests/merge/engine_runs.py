@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import sort_window
 from paimon_engine.meta.schema import TableSchema, new_schema
-from paimon_engine.types import RowType, from_arrow_field
+from paimon_engine.types import RowType
 from tests.merge.engine_model import Record, Row
 
 KINDS = ["+I", "-U", "+U", "-D"]

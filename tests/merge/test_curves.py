@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.merge.curves import COLUMNS_MAX, Curve, Order, range_numbers, range_stops, to_column
-from paimon_engine.types import from_arrow
 
 ORDERS: tuple[Order, ...] = ("order", "zorder", "hilbert")
 NAN = float("nan")

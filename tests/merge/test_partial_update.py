@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.merge.window import sort_window
 from paimon_engine.meta.schema import new_schema
-from paimon_engine.types import RowType, from_arrow_field
+from paimon_engine.types import RowType
 from tests.merge.engine_model import Group, PartialUpdate, Record
 from tests.merge.engine_runs import (
     CUTS,

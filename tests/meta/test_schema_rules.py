@@ -36,7 +36,7 @@ def schema_with(options: Mapping[str, str]) -> TableSchema:
         ({"sequence.field": ",a"}, "an empty name in it; write 'a'"),
         ({"sequence.field": ""}, "name a column, or leave the option out"),
         ({"sequence.field": "zz"}, "'sequence.field' = 'zz': no column 'zz'"),
-        ({"sequence.field": "m"}, "'m' has no order, since maps and variants have none"),
+        ({"sequence.field": "m"}, "'m' has no order, since maps, variants and vectors have none"),
         ({"rowkind.field": "zz"}, "'rowkind.field' = 'zz': no column 'zz'"),
         ({"bucket-key": " k"}, "write 'k'"),
         ({**PARTIAL_UPDATE, "fields.a.sequence-group": "k, b"}, "write 'k,b'"),

@@ -15,9 +15,9 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from paimon_engine import Catalog, UnsupportedError, open_table
+from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.spark import SparkExecutor, arrow_schema, to_dataframe
-from paimon_engine.types import from_arrow_field
 
 # Real tasks are functions of the engine, which workers can import. Those of this file travel as code.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -55,6 +55,20 @@ def test_variants_are_written_and_read_back(spark: SparkSession, tmp_path: Path)
     assert back.schema["v"].dataType.simpleString() == "variant"
     assert texts(back) == texts(frame)
     assert texts(back.where("k > 1")) == texts(frame.where("k > 1"))
+
+
+def test_vectors_are_arrays_in_spark(spark: SparkSession, tmp_path: Path):
+    columns = {"k": "INT NOT NULL", "v": "VECTOR<FLOAT, 2>"}
+    for keys in ((), ("k",)):
+        catalog = Catalog(str(tmp_path), executor=SparkExecutor(spark))
+        table = catalog.create_table(f"db.t{len(keys)}", schema=columns, primary_keys=keys, options={"bucket": "-1"})
+        table.write(spark.sql("select id k, if(id = 2, null, array(cast(id as float), 0.5f)) v from range(4)"))
+        table.compact(full=True)
+
+        back = table.to_spark()
+        assert back.schema["v"].dataType.simpleString() == "array<float>"
+        assert sorted((row.k, row.v) for row in back.where("k > 1").collect()) == [(2, None), (3, [3.0, 0.5])]
+        assert table.to_arrow(where="k = 3").to_pydict() == {"k": [3], "v": [[3.0, 0.5]]}
 
 
 def read_table(_: Env, path: str) -> Iterator[pa.RecordBatch]:

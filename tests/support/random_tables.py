@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import Catalog, Table
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.format.file_index.kinds import KINDS, takes
-from paimon_engine.types import from_arrow
 from tests.support.canonical import Row, assert_same_rows, rows_of, text_of
 
 FORMATS = [

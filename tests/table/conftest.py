@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.meta.file_set import by_bucket
@@ -27,7 +28,7 @@ from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries, live_index_files
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.table.write.writer import write_batches, write_state
-from paimon_engine.types import RowType, from_arrow_field
+from paimon_engine.types import RowType
 
 NOON_MS = 1_356_998_400_000
 KIND = "_KIND"

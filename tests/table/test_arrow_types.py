@@ -12,13 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, UnsupportedError
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.meta.schema_change import AddColumn, RenameColumn, UpdateColumnType
-from paimon_engine.types import (
-    from_arrow,
-    parse_type,
-    to_arrow,
-    type_to_json,
-)
+from paimon_engine.types import parse_type, to_arrow, type_to_json
 
 DAY = datetime(2024, 2, 29, 13, 5, 9, 123456)
 HELD: list[tuple[pa.DataType, list[Any], Any]] = [
@@ -171,7 +167,7 @@ def test_a_variant_has_no_columns_and_becomes_nothing_else(tmp_path: Path):
             table.alter([change])
     with pytest.raises(InvalidArgumentError, match=r"no column 'c\.value'"):
         table.to_arrow(columns=["c.value"])
-    with pytest.raises(InvalidArgumentError, match="maps and variants have none"):
+    with pytest.raises(InvalidArgumentError, match="maps, variants and vectors have none"):
         Catalog(str(tmp_path)).create_table(
             "db.u", schema={"k": "INT NOT NULL", "c": "VARIANT"}, primary_keys=["k"], options={"sequence.field": "c"}
         )
@@ -180,7 +176,13 @@ def test_a_variant_has_no_columns_and_becomes_nothing_else(tmp_path: Path):
     assert table.schema.highest_field_id == 1
 
 
-@pytest.mark.parametrize("name", ["BLOB", "VECTOR", "GEOMETRY NOT NULL"])
+@pytest.mark.parametrize(("element", "length"), [("STRING", 3), ("DECIMAL(3, 1)", 3), ("FLOAT", 0), ("FLOAT", 1 << 31)])
+def test_vectors_are_of_numbers_and_of_a_fixed_length(element: str, length: int):
+    with pytest.raises(InvalidArgumentError, match="VECTOR"):
+        parse_type({"type": "VECTOR", "element": element, "length": length})
+
+
+@pytest.mark.parametrize("name", ["BLOB", "GEOMETRY NOT NULL"])
 def test_types_of_later_releases_are_refused_by_name(name: str):
     with pytest.raises(UnsupportedError, match=name.split(maxsplit=1)[0]):
         parse_type(name)

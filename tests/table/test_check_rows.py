@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, Table
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import encode_row
 from paimon_engine.meta.manifest import DataFile
@@ -23,7 +24,6 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
-from paimon_engine.types import from_arrow
 from tests.support.corpus import Case, corpus_cases
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string()), ("x", pa.float64())])

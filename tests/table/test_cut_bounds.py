@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, Table
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.errors import PaimonWarning
 from paimon_engine.format.binary_row import decode_row, encode_row
 from paimon_engine.meta.cut_bounds import cut_key, may_be_cut, upper_key
@@ -22,7 +23,7 @@ from paimon_engine.table.commit.commit import CommitRequest, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
-from paimon_engine.types import DataType, from_arrow
+from paimon_engine.types import DataType
 
 NANOS = pa.timestamp("ns")
 SCHEMA = pa.schema([pa.field("k", NANOS, nullable=False), ("t", NANOS), ("v", pa.int32())])

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.table.read.scan import plan_splits
-from paimon_engine.types import from_arrow
 from tests.table.conftest import MakeTable, Subject
 
 KV = {"k": pa.int64(), "v": pa.int64()}

@@ -38,7 +38,7 @@ from paimon_engine.table.files.partition_columns import not_as_stored, partition
 from paimon_engine.table.files.projection import narrowed_like
 from paimon_engine.table.files.row_ids import add_row_ids
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
-from paimon_engine.types import to_arrow, to_arrow_field
+from paimon_engine.types import stored_arrow, to_arrow
 
 _INSERTS: Final = (0, 0)
 """Smallest and largest `_VALUE_KIND` of rows that are all `+I`."""
@@ -371,13 +371,14 @@ def _wanted(file_schema: TableSchema, sources: Sequence[ColumnSource], *, with_s
     """Columns to read from the file: one at least, or its batches would have no rows."""
     wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
     stored = [source.stored for source in sources if source.stored is not None]
-    wanted += [pa.field(field.name, to_arrow(field.type)) for field in stored]
+    wanted += [pa.field(field.name, stored_arrow(field.type)) for field in stored]
     if wanted:
         return wanted
     if file_schema.primary_keys:
         return [_SYSTEM_FIELDS[0]]
     columns = file_schema.row_type.fields
-    return [to_arrow_field(next((one for one in columns if one.name not in file_schema.partition_keys), columns[0]))]
+    chosen = next((one for one in columns if one.name not in file_schema.partition_keys), columns[0])
+    return [pa.field(chosen.name, stored_arrow(chosen.type), chosen.type.nullable)]
 
 
 def _typed(rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str) -> pa.RecordBatch:

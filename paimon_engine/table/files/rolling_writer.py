@@ -38,7 +38,7 @@ from paimon_engine.types import (
     RowType,
     TypeRoot,
     atomic_types,
-    to_arrow_field,
+    stored_arrow,
 )
 from paimon_engine.units import local_wall_clock_ms
 
@@ -68,7 +68,7 @@ def file_arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 def _with_id(field: DataField, name: str, field_id: int) -> pa.Field:
-    return _identified(to_arrow_field(field).with_name(name), field_id)
+    return _identified(pa.field(name, stored_arrow(field.type), field.type.nullable), field_id)
 
 
 def _identified(field: pa.Field, field_id: int) -> pa.Field:

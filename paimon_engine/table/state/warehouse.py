@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.meta.codec_rules import check_codecs
@@ -21,7 +22,7 @@ from paimon_engine.options.names import check_names
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
 from paimon_engine.table.state.schema_commit import check_branch, check_rules
-from paimon_engine.types import DataField, RowType, from_arrow_field
+from paimon_engine.types import DataField, RowType
 
 DATABASE_SUFFIX: Final = ".db"
 SYSTEM_MARK: Final = "$"

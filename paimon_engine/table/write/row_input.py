@@ -18,7 +18,16 @@ from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.variants import has_bad_variant, holds_variant
-from paimon_engine.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, to_arrow
+from paimon_engine.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    VectorType,
+    to_arrow,
+)
 
 KIND_TEXTS: Final = ("+I", "-U", "+U", "-D")
 """Row kinds by their number in data files."""
@@ -128,6 +137,8 @@ def _has_inner_null(column: pa.Array, data_type: DataType) -> bool:
     match data_type:
         case ArrayType(element):
             return _is_bad(column.flatten(), element)
+        case VectorType():
+            return bool(column.flatten().null_count)
         case MapType(_, value):
             begin, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
             return _is_bad(column.items[begin:end], value)
