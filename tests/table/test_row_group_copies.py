@@ -166,7 +166,9 @@ def test_what_no_other_run_reaches_into_is_copied(tmp_path: Path, copied: list[i
     begin = pages.data_page_offset
     assert data[begin : begin + pages.total_compressed_size] in path.read_bytes()
     groups = pq.read_metadata(path)
-    assert [groups.row_group(number).num_rows for number in range(10)] == [7, 7, 7, 7, 8, 7, 7, 7, 7, 7]
+    # The rows of the fifth one and the late row are merged at once, and written in slices.
+    sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+    assert sizes == [7, 7, 7, 7, 7, 1, 7, 7, 7, 7, 7]
     assert [row["k"] for row in pq.read_table(path).to_pylist()] == sorted([*range(0, 140, 2), 57])
 
 
