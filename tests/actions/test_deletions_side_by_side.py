@@ -115,10 +115,12 @@ def _before(kind: str = "history") -> tuple[dict[str, Any], int]:
     return world.inner.dump(), world.now_ms + HOUR_MS
 
 
-def _tried(deed: Callable[[World], Any], world: World) -> None:
-    """The second one may find that its input does not exist any more."""
-    with suppress(PaimonError):
-        deed(world)
+def _tried(deed: Callable[[World], Any], world: World) -> tuple[str, ...]:
+    """Why files stay. The second one may find that its input does not exist any more."""
+    try:
+        return tuple(getattr(deed(world), "stopped", ()))
+    except PaimonError:
+        return ()
 
 
 def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[int, set[str]]:
@@ -131,7 +133,8 @@ def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[i
     second.inner = first.inner
     second.through(first.inner)
     remedy = None
-    storage = _Held(first.inner, at, lambda: _tried(DEEDS[other], second))
+    reasons: list[str] = []
+    storage = _Held(first.inner, at, lambda: reasons.extend(_tried(DEEDS[other], second)))
     try:
         DEEDS[one](first.through(storage))
     except PaimonError as error:
@@ -145,11 +148,13 @@ def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[i
     assert snapshot_ids(second.handle), "at no time the table is without a snapshot"
     second.table().to_arrow()
     assert check_table(second.handle) == []
-    if kind == "gap":
-        # What the snapshot alone named that somebody has deleted is for orphan removal, once the gap is repaired.
+    if kind == "gap" or any("is missing and may have needed them" in reason for reason in reasons):
+        # What the snapshot alone named that somebody has deleted is for orphan removal, once the gap is repaired; and
+        # so is what was kept because of a gap between main's last old snapshot and the new ones of a fast-forward.
         second.now_ms += HOUR_MS
         ids = snapshot_ids(second.handle)
-        second.table().repair_earliest_snapshot(snapshot=ids[0], **_ALONE)
+        if kind == "gap":
+            second.table().repair_earliest_snapshot(snapshot=ids[0], **_ALONE)
         found = second.table().remove_orphan_files(second.now_ms - 1, confirm_latest_snapshot=ids[-1], **_ALONE)
         assert found.status in ("deleted", "noop"), found
         second.table().to_arrow()
