@@ -108,10 +108,11 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "data-evolution.row-sidecar.enabled",
     "data-evolution.compaction.rewrite-row-ids",
 )
-_WRITE_OFF: Final[Mapping[str, str]] = {"metadata.iceberg.storage": "disabled", "log.system": "none"}
+_WRITE_OFF: Final[Mapping[str, str]] = {"log.system": "none"}
 """Systems outside the table that a write would not update; they are off while the option has that value."""
 
 _TAG_PREVIEW: Final = "metastore.tag-to-partition.preview"
+AVRO_CODECS_OF_ICEBERG: Final = ("zstd", "zstandard", "snappy", "deflate", "bzip2", "none", "null")
 _POSTPONED_IN_BUCKETS: Final = "postpone.batch-write-fixed-bucket"
 
 
@@ -129,6 +130,7 @@ def check_writable(options: TableOptions) -> None:
         # Java 0.9 loses rows of such a table: it compacts level 0 without a lookup, and readers do not merge.
         reasons.append("'force-lookup' together with 'changelog-producer' = 'full-compaction'; choose 'lookup'")
     reasons += _metadata_blockers(options)
+    reasons += _iceberg_blockers(options)
     if "metastore.tag-to-partition" in raw and raw.get(_TAG_PREVIEW, "none").lower() not in ("none", "batch"):
         # A commit would have to list the partition of the next tag.
         reasons.append(f"'{_TAG_PREVIEW}' = '{raw[_TAG_PREVIEW]}'")
@@ -140,6 +142,28 @@ def check_writable(options: TableOptions) -> None:
         reasons.append(f"'changelog-file.format' = '{options.changelog_file_format}'")
     reasons += [f"'file-index.{name}.columns'" for name in options.file_index_types if name not in FILE_INDEXES]
     _refuse("writing", reasons)
+
+
+def _iceberg_blockers(options: TableOptions) -> list[str]:
+    """What Iceberg metadata would need that the engine does not write, or would show wrong rows of."""
+    storage = f"'metadata.iceberg.storage' = '{options.iceberg_storage}'"
+    if options.iceberg_storage == "disabled":
+        return []
+    reasons = [storage] if options.iceberg_storage in ("hive-catalog", "rest-catalog") else []
+    if options.data_evolution_enabled:
+        # Iceberg has no files with some of the columns.
+        reasons.append(f"{storage} together with 'data-evolution.enabled'")
+    if options.deletion_vectors_enabled and not options.has_primary_key:
+        for key, value, is_set in (
+            ("metadata.iceberg.format-version", "3", options.iceberg_format_version == 3),
+            ("deletion-vectors.bitmap64", "true", options.deletion_vectors_bitmap64),
+        ):
+            # Iceberg would show deleted rows.
+            reasons += [] if is_set else [f"{storage} and 'deletion-vectors.enabled' without '{key}' = '{value}'"]
+    codec = options.iceberg_manifest_compression
+    if codec not in AVRO_CODECS_OF_ICEBERG:
+        reasons.append(f"'metadata.iceberg.manifest-compression' = '{codec}'")
+    return reasons
 
 
 def _postponed_blockers(options: TableOptions) -> list[str]:

@@ -31,6 +31,7 @@ from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.specs import DryRun, Index, Moment, Name
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
+from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.commit.records import take_back_records
 from paimon_engine.table.reach.reachability import Root, all_roots, lost_roots
 from paimon_engine.table.removal.candidates import Candidates
@@ -166,6 +167,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         late = [number for number in changelog_ids(table) if number > target.id]
         forget_newest(table, late)
         result = replace(result, removed_changelogs=tuple(sorted({*result.removed_changelogs, *late})))
+        keep_iceberg(table)
         remove_tags(table, named_tags(tags), notifier)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
@@ -187,6 +189,7 @@ def _roll_back_on_server(
     notifier.expect(removed, gone=True)
     take_back_records(table, target.id)
     table.snapshot_service.roll_back(table, target, tag=spec.tag, latest=latest)
+    keep_iceberg(table)
     notifier.gone({name: number for name, number in removed.items() if not tag_exists(table, name)})
     return result
 

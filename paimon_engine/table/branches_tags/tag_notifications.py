@@ -25,6 +25,7 @@ from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, integer_or_none, parse_object, required_integer
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.branches_tags.tag_callbacks import TAG_CALLBACKS, TagCallback, TagEvent
+from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.state.callbacks import NamedCallback, make_callbacks
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
@@ -215,6 +216,8 @@ def notifying(table: TableHandle, *, dry_run: bool = False, only_files: bool = F
             notifier.add_failures_to(error)
             raise
         notifier.notify_pending()
+        if not dry_run:
+            keep_iceberg(table)
     finally:
         notifier.close()
     notifier.raise_failures()

@@ -37,6 +37,7 @@ from paimon_engine.format.stored import WRONG, parse_object
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.commit.request import CommitRequest, Committed, Conflict
+from paimon_engine.table.iceberg.publication import check_iceberg, keeps_iceberg, publish
 from paimon_engine.table.state.callbacks import CallbackKind, NamedCallback, callback_names, make_callbacks
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_snapshot_id, snapshots_of_user
@@ -137,6 +138,8 @@ class CommitNotifier:
 
     def end(self, outcome: Committed | Conflict) -> None:
         """Calls the callbacks if there is a snapshot."""
+        if isinstance(outcome, Committed):
+            keep_iceberg(self._table)
         if self._note is None:
             return
         if isinstance(outcome, Conflict) or _call(self._table, self._listeners, outcome.snapshot, is_repeated=False):
@@ -177,10 +180,30 @@ def check_commit_callbacks(table: TableHandle) -> None:
     """Raises UnsupportedError if a commit to the table could not call its callbacks."""
     for listener in make_callbacks(COMMIT_CALLBACKS, table.options):
         listener.close()
+    check_iceberg(table)
+
+
+def keep_iceberg(table: TableHandle) -> None:
+    """Brings Iceberg metadata up to date, if the table has any; a failure waits until the action is done."""
+    if not keeps_iceberg(table):
+        return
+    try:
+        publish(table)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not look like a failed commit
+        _fail(f"the Iceberg metadata of {table.paths.root} is not up to date ({type(error).__name__}: {error})")
+
+
+def _fail(text: str) -> None:
+    found = _failures.get()
+    if found is None:
+        logger.warning("%s", text)
+    else:
+        found.append(text)
 
 
 def call_again(table: TableHandle, done: Snapshot) -> None:
     """Calls the callbacks for the commit of an earlier attempt of the same job. Raises: UnsupportedError."""
+    keep_iceberg(table)
     if not callback_names(COMMIT_CALLBACKS, table.options):
         return
     listeners = make_callbacks(COMMIT_CALLBACKS, table.options)
@@ -250,9 +273,5 @@ def _call(
                 f"snapshot {snapshot.id} of {table.paths.root} is committed, but {listener.name} could not be notified "
                 f"({listener.text_of(error)})"
             )
-            found = _failures.get()
-            if found is None:
-                logger.warning("%s", text)
-            else:
-                found.append(text)
+            _fail(text)
     return not failed

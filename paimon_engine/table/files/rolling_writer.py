@@ -18,6 +18,7 @@ from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, WriteOptions
 from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
 from paimon_engine.merge.window import is_retract
+from paimon_engine.meta.iceberg.field_ids import with_inner_ids
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.row_tracking import as_rewritten, has_tracking
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -56,6 +57,8 @@ def file_arrow_schema(schema: TableSchema) -> pa.Schema:
     Thin files leave out the keys, which are among the values too. Files of append tables have the values only.
     """
     values = [_with_id(field, field.name, field.id) for field in schema.row_type]
+    if schema.table_options.iceberg_storage != "disabled":
+        values = [with_inner_ids(arrow, field) for arrow, field in zip(values, schema.row_type, strict=True)]
     if not schema.primary_keys:
         return pa.schema(values)
     in_front = () if schema.table_options.thin_files else schema.key_type

@@ -1,0 +1,1 @@
+"""Iceberg's metadata of a table, kept in step with its snapshots."""
