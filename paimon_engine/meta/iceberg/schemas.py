@@ -23,6 +23,7 @@ from paimon_engine.types import (
     RowType,
     TypeRoot,
     VariantType,
+    VectorType,
 )
 
 FIRST_PARTITION_FIELD: Final = 1000
@@ -85,9 +86,10 @@ def _type(data_type: DataType, field_id: int, depth: int, name: str) -> Any:
     """The type of a column, or of what is `depth` levels within it."""
     inner = depth + 1
     match data_type:
-        case VariantType():
+        case VariantType() | VectorType():
+            kind = "VARIANT" if isinstance(data_type, VariantType) else "VECTOR"
             raise UnsupportedError(
-                f"column {name!r} is VARIANT, which Iceberg metadata beside a table cannot say; drop the column, or "
+                f"column {name!r} is {kind}, which Iceberg metadata beside a table cannot say; drop the column, or "
                 "set 'metadata.iceberg.storage' = 'disabled'"
             )
         case AtomicType():

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import fastavro
 
-from paimon_engine.errors import UnsupportedError, damaged
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.avro import write_record_files, write_records
+from paimon_engine.format.stored import parse_object
 from paimon_engine.meta.iceberg.manifests import (
     AvroRecord,
     Content,
@@ -96,6 +97,22 @@ class Place:
         """Raises: NotFoundError, CorruptTableError."""
         path = self.version_path(version)
         return parse_metadata(self.storage.read(path), path)
+
+    def check_owner(self, versions: Sequence[int]) -> None:
+        """Raises InvalidArgumentError if the directory, outside of the table, has the metadata of another table."""
+        root = self.table.paths.root
+        if not versions or self.directory.startswith(f"{root}/"):
+            return
+        path = self.version_path(versions[-1])
+        try:
+            location = str(parse_object(self.storage.read(path), path).get("location"))
+        except CorruptTableError:
+            return
+        if normal_path(location) != normal_path(root):
+            raise InvalidArgumentError(
+                f"{path} is the Iceberg metadata of a table in {location}, not of {root}: it stays as it is. Set "
+                "'metadata.iceberg.storage-location' = 'table-location', or move that metadata away"
+            )
 
     def here(self, path: str) -> str:
         """A file of the metadata, of which only the name counts, as in Java."""

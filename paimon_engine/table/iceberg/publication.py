@@ -69,7 +69,8 @@ def check_iceberg(table: TableHandle) -> None:
 def publish(table: TableHandle) -> None:
     """Brings the metadata up to the latest snapshot and the tags; safe to repeat, and to run beside others.
 
-    Raises: ConflictError if others keep changing it; CorruptTableError, UnsupportedError, StorageError.
+    Raises: ConflictError if others keep changing it; InvalidArgumentError if it is that of another table;
+    CorruptTableError, UnsupportedError, StorageError.
     """
     table, missing = table.newest(), None
     for _ in range(_TRIES):
@@ -101,6 +102,7 @@ def _publish(table: TableHandle, snapshot: Snapshot) -> bool:
     """One try: whether the metadata shows the snapshot, or a later one, now."""
     place = place_of(table)
     versions = place.versions()
+    place.check_owner(versions)
     if snapshot.id < max(versions, default=0) <= _latest_id(table):
         # Others have committed and published meanwhile.
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -96,6 +97,22 @@ def test_a_warehouse_of_its_own(tmp_path: Path):
     table = made(tmp_path, storage="hadoop-catalog")
     table.write(rows(7, 9))
     check(table, metadata)
+
+
+def test_metadata_of_another_table_stays(tmp_path: Path):
+    """A table that Iceberg itself keeps in that warehouse."""
+    metadata = tmp_path / "iceberg" / "db" / "t" / "metadata"
+    metadata.mkdir(parents=True)
+    theirs = {"format-version": 2, "location": str(metadata.parent), "current-snapshot-id": -1, "snapshots": []}
+    for version in (1, 2):
+        (metadata / f"v{version}.metadata.json").write_text(json.dumps(theirs))
+    table = made(tmp_path, storage="hadoop-catalog")
+
+    with pytest.raises(CallbackError, match=r"v2.metadata.json is the Iceberg metadata of a table in"):
+        table.write(rows(0, 3))
+
+    assert [json.loads(path.read_text()) for path in metadata.iterdir()] == [theirs, theirs]
+    assert table.to_arrow().num_rows == 3
 
 
 def test_tags_are_references(tmp_path: Path):
@@ -261,3 +278,11 @@ def test_old_versions_stay_as_the_table_asks(tmp_path: Path):
 def test_what_cannot_be_done_is_refused(options: dict[str, str], error: type[PaimonError], words: str, tmp_path: Path):
     with pytest.raises(error, match=words):
         made(tmp_path, **options).write(rows(0, 1))
+
+
+def test_a_vector_column_is_refused(tmp_path: Path):
+    columns = {"k": "BIGINT", "v": "VECTOR<FLOAT, 2>"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=columns, options={STORAGE: "table-location"})
+
+    with pytest.raises(UnsupportedError, match="column 'v' is VECTOR"):
+        table.write(pa.table({"k": [1], "v": [[1.0, 2.0]]}))
