@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from paimon_engine.errors import hidden_within
+from tests.support.cloud_stores import CloudServer, start_cloud_server
 from tests.support.newest import NewestPaimon, start_newest
 from tests.support.oracle import JavaPaimon, start_oracle
 from tests.support.paimon2 import start_paimon2
@@ -119,6 +120,12 @@ def _secrets_of_its_own() -> Iterator[None]:
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPaimon]:
     """Java Paimon 0.9; skips where the reference is missing."""
     yield from start_oracle(tmp_path_factory.mktemp("oracle") / "java.log")
+
+
+@pytest.fixture(scope="session")
+def cloud_server() -> Iterator[CloudServer]:
+    """A server that clients of OSS, COS and OBS take for theirs; one per process, see `cloud_stores`."""
+    yield from start_cloud_server()
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,10 @@ _STORE_NAMES: Final[Mapping[str, str]] = {
     "s3.secret.key": "s3.secret-key",
 }
 """Names that servers use for S3 credentials, and the engine's storage options for them."""
+_OSS_NAMES: Final = frozenset(
+    {"fs.oss.endpoint", "fs.oss.accessKeyId", "fs.oss.accessKeySecret", "fs.oss.securityToken"}
+)
+"""Names of credentials for OSS, which DLF lends; they are storage options, too."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class RestStorageSource:
             # The specification says `expiresAt`, Java's server and clients say `expiresAtMillis`.
             expires_ms = answer.get("expiresAtMillis", answer.get("expiresAt"))
             given = {_STORE_NAMES.get(key, key): str(value) for key, value in (answer.get("token") or {}).items()}
-            known = {key: value for key, value in given.items() if key.startswith("s3.")}
+            is_oss = address.startswith("oss://")
+            known = {key: value for key, value in given.items() if (key in _OSS_NAMES if is_oss else key[:3] == "s3.")}
             storage = _beside_server(storage_for(address, {**options, **known}))
             return Lease(storage, None if expires_ms is None else int(expires_ms))
 

@@ -27,9 +27,9 @@ REPORTS_ALLOWED: Final = "report-urls.allowed"
 
 
 def storage_for(address: str, options: Mapping[str, str]) -> Storage:
-    """The storage of an address: local disk for a bare path or `file:`, memory, HDFS, else the fsspec file system.
+    """The storage of an address: local disk for a bare path or `file:`, else that of its scheme.
 
-    Raises: UnsupportedError if no installed package knows the scheme.
+    fsspec has those that this package has not. Raises: UnsupportedError if no installed package knows the scheme.
     """
     scheme, separator, rest = address.partition("://")
     if not separator or scheme == "file":
@@ -43,6 +43,10 @@ def storage_for(address: str, options: Mapping[str, str]) -> Storage:
         from paimon_engine.storage.hdfs import HdfsStorage
 
         return HdfsStorage(scheme, given)
+    if scheme in ("oss", "cosn", "cos", "obs"):
+        from paimon_engine.storage.opendal_storage import OpenDalStorage
+
+        return OpenDalStorage(scheme, given)
     from paimon_engine.storage.fsspec_storage import FsspecStorage
 
     return FsspecStorage.for_scheme(scheme, given)

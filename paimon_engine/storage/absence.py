@@ -45,8 +45,9 @@ class AbsenceProbe:
             raise UnsupportedError(
                 f"{bucket} ignores create-if-absent: it accepted a second object under a name that was taken, so that "
                 "commits made at the same time would replace each other, and all but one would be lost. Nothing was "
-                "created. Update the server or the proxy before it to one that honours the header If-None-Match, or "
-                "use a JDBC catalog with 'lock.enabled' = 'true', or a REST catalog, whose server decides"
+                "created. Update the server or the proxy before it to one that honours the header If-None-Match, in "
+                "OSS and COS use a bucket that keeps no versions, or use a JDBC catalog with 'lock.enabled' = 'true', "
+                "or a REST catalog, whose server decides"
             )
 
     def _answer(self, directory: str, delete: Callable[[str], None]) -> bool:

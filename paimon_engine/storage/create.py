@@ -37,6 +37,9 @@ What each store promises, and by what; "refused" means UnsupportedError from `cr
 | S3 | `s3`, `s3a` | `If-None-Match: *` (s3fs) | status 412; 409 is tried again | moto's server |
 | Google | `gs`, `gcs` | `ifGenerationMatch=0` (gcsfs) | status 412 | fake-gcs-server |
 | Azure | `abfs`, `abfss`, `az` | `If-None-Match: *` (adlfs) | status 409 | Azurite |
+| OSS | `oss` | `x-oss-forbid-overwrite` (OpenDAL) | status 409 | moto's server, translated |
+| COS | `cosn`, `cos` | `x-cos-forbid-overwrite` (OpenDAL) | status 409 | the same |
+| OBS | `obs` | the lock of a JDBC catalog, or a REST catalog | | the same |
 | HDFS | `hdfs`, `viewfs` | a rename that does not overwrite | `FileExistsError` | Hadoop's MiniDFSCluster |
 | SFTP, FTP, … | others | the lock of a JDBC catalog, `lock.enabled` | | fsspec's plain local files |
 | without that option | others | refused; reading works | | the same |

@@ -22,6 +22,7 @@ from paimon_engine import (
     UnsupportedError,
 )
 from paimon_engine.table.check.table_check import check_table
+from tests.support.cloud_stores import CloudServer
 from tests.support.pypaimon import InCatalog, PyPaimon
 from tests.support.rest import RestServer, rest_server
 
@@ -454,4 +455,22 @@ def test_data_is_reached_with_what_the_server_lends(tmp_path: Path, lent_store: 
         assert ids(catalog.table("db.t")) == [1, 2, 3]
         assert server.requests.count("GET /v1/lake/databases/db/tables/t/token") == 1
         assert "lent-secret" not in repr(table._handle.config)
+        assert check_table(table._handle) == []
+
+
+def test_data_in_oss_is_reached_with_what_the_server_lends(tmp_path: Path, cloud_server: CloudServer):
+    """As DLF lends it; names that are not known yet are left out."""
+    lent = {**cloud_server.options["oss"], "fs.oss.securityToken": "lent-token", "fs.oss.newer": "x"}
+    overrides, store = {"data-token.enabled": "true"}, f"oss://lake/{tmp_path.name}"
+    with rest_server(tmp_path, overrides=overrides, lend=lent, store=store, proxy=cloud_server.proxy) as server:
+        catalog = Catalog(options=server.options)
+        catalog.create_database("db")
+        table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": 1})
+        table.write(rows(1, 2))
+        table.write(rows(2, 3))
+        table.compact(full=True)
+
+        assert table.path.startswith(f"{store}/db.db/t")
+        assert ids(catalog.table("db.t")) == [1, 2, 3]
+        assert "oss-secret" not in repr(table._handle.config)
         assert check_table(table._handle) == []

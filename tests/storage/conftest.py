@@ -98,6 +98,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     params=[
         *("path", "file", "memory", "locked", "leased"),
         pytest.param("s3", marks=pytest.mark.s3),
+        *("oss", "cosn"),
         pytest.param("hdfs", marks=pytest.mark.java),
     ]
 )
@@ -113,6 +114,9 @@ def location(request: pytest.FixtureRequest, tmp_path) -> Place:
     if kind == "hdfs":
         address = request.getfixturevalue("hdfs")
         return Place(storage_for(address, {}), f"{address}/{uuid.uuid4()}")
+    if kind in ("oss", "cosn"):
+        root = f"{kind}://lake/{uuid.uuid4()}"
+        return Place(storage_for(root, request.getfixturevalue("cloud_server").options[kind]), root)
     root = roots[kind] if kind in roots else f"{kind}://lake/{uuid.uuid4()}"
     options = request.getfixturevalue("s3_options") if kind == "s3" else {}
     return Place(storage_for(root, options), root)

@@ -169,7 +169,7 @@ def test_a_table_is_created_written_and_read_there(cloud: tuple[str, dict[str, s
     assert table.verify().problems == ()
 
 
-@pytest.mark.parametrize("scheme", ["sftp", "hdfs", "webhdfs", "ftp", "oss", "github", "local"])
+@pytest.mark.parametrize("scheme", ["sftp", "hdfs", "webhdfs", "ftp", "obs", "github", "local"])
 def test_stores_without_an_atomic_create_are_not_among_those_that_need_no_lock(scheme: str, tmp_path: Path):
     assert scheme not in CONDITIONAL_PUT
     if scheme == "local":

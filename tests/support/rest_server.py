@@ -6,7 +6,8 @@ test wants from it besides the specification:
 - `POST /test/faults {"path": regex, "method": …, "fault": "lose_reply" | "lose_request" | status, "times": n}`;
 - `GET /test/requests`: method and path of all requests so far;
 - options of the warehouse are given as JSON in the variable `REST_SERVER`: `token`, `page_size`, `defaults`,
-  `overrides`, `lend` (credentials of tables), `store` (an S3 address for tables, reached with what is lent).
+  `overrides`, `lend` (credentials of tables), `store` (an address in S3 or OSS for tables, reached
+  with what is lent), `proxy` (of OSS).
 
 As in the specification a commit succeeds if the UUID of its base is that of the latest snapshot; the server then
 writes the snapshot file.
@@ -212,25 +213,34 @@ class Lake:
 
     def _write(self, root: str, name: str, value: Any) -> None:
         if "://" in root:
-            self._store().pipe_file(f"{root}/{name}", json.dumps(value).encode())
+            self._put(f"{root}/{name}", json.dumps(value).encode())
             return
         file = Path(root, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as out:
             json.dump(value, out)
 
-    def _store(self) -> Any:
-        """The S3 server to which the lent credentials lead."""
+    def _put(self, path: str, data: bytes) -> None:
+        """Writes an object to the store to which the lent credentials lead."""
+        lent = self.settings["lend"]
+        if path.startswith("oss://"):
+            import opendal
+
+            os.environ["http_proxy"] = self.settings["proxy"]
+            bucket, _, key = path.removeprefix("oss://").partition("/")
+            names = {"endpoint": "endpoint", "accessKeyId": "access_key_id", "accessKeySecret": "access_key_secret"}
+            options = {name: lent[f"fs.oss.{java}"] for java, name in names.items()}
+            opendal.Operator("oss", bucket=bucket, **options).write(key, data)
+            return
         import s3fs
 
-        lent = self.settings["lend"]
-        style = {"s3": {"addressing_style": "path"}}
-        return s3fs.S3FileSystem(
+        s3 = s3fs.S3FileSystem(
             key=lent["s3.access-key"],
             secret=lent["s3.secret-key"],
             endpoint_url=lent["s3.endpoint"],
-            config_kwargs=style,
+            config_kwargs={"s3": {"addressing_style": "path"}},
         )
+        s3.pipe_file(path, data)
 
     def _audit(self) -> dict[str, Any]:
         return {"owner": "tests", "createdAt": 1, "createdBy": "tests", "updatedAt": 2, "updatedBy": "tests"}
