@@ -20,7 +20,6 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 _READ_SWITCHES: Final = (
     "postpone.merge-on-read",
     "chain-table.enabled",
-    "pk-clustering-override",
     "key-value.sequence_number.enabled",
 )
 """Options that are off unless they say `true`."""
@@ -64,7 +63,7 @@ def check_readable(options: TableOptions) -> None:
 
 def check_changes_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot read what changed in the table, but only a state of it."""
-    keys = (_DATA_EVOLUTION, "deletion-vectors.merge-on-read")
+    keys = (_DATA_EVOLUTION, "deletion-vectors.merge-on-read", "pk-clustering-override")
     _refuse("reading the changes of", [f"'{key}'" for key in keys if _is_on(options, key)])
 
 
@@ -106,6 +105,7 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
     "data-evolution.row-sidecar.enabled",
+    "pk-clustering-override",
     "data-evolution.compaction.rewrite-row-ids",
 )
 _WRITE_OFF: Final[Mapping[str, str]] = {"log.system": "none"}

@@ -78,6 +78,7 @@ def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
     """A row of `$files`."""
     file, schema = entry.file, table.schema_of(entry.file.schema_id)
     low, high, nulls = _stats_texts(table, schema, file)
+    keys = _key_columns(schema, file)
     return {
         "partition": _row_text(table.schema.partition_type, entry.partition),
         "bucket": entry.bucket,
@@ -87,8 +88,8 @@ def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
         "level": file.level,
         "record_count": file.row_count,
         "file_size_in_bytes": file.size_bytes,
-        "min_key": _key_text(schema.key_type, file.min_key) if schema.primary_keys else None,
-        "max_key": _key_text(schema.key_type, file.max_key) if schema.primary_keys else None,
+        "min_key": None if keys is None else _key_text(keys, file.min_key),
+        "max_key": None if keys is None else _key_text(keys, file.max_key),
         "null_value_counts": nulls,
         "min_value_stats": low,
         "max_value_stats": high,
@@ -100,6 +101,16 @@ def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
         "first_row_id": file.extras.get("_FIRST_ROW_ID"),
         "write_cols": file.extras.get("_WRITE_COLS"),
     }
+
+
+def _key_columns(schema: TableSchema, file: DataFile) -> RowType | None:
+    """The columns of which a manifest has the smallest and the largest values as the keys of a file."""
+    if not schema.primary_keys:
+        return None
+    options = schema.table_options
+    if options.clustering_overrides_keys and file.level:
+        return RowType(tuple(map(schema.row_type.field, options.clustering_columns)))
+    return schema.key_type
 
 
 def _row_text(columns: RowType, row: bytes) -> str:

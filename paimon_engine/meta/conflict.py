@@ -40,8 +40,9 @@ def find_conflicts(
 ) -> list[BucketConflict]:
     """Buckets of `changes` that do not apply to `live`; empty when all apply.
 
-    `key_type` is the trimmed primary key, None for append tables. `by_columns`: files may have some of the columns, and
-    others may have added columns to rows that the changes bring into another file with other neighbours.
+    `key_type` is the trimmed primary key, None where levels are no sorted runs. `by_columns`: files may have some of
+    the columns, and others may have added columns to rows that the changes bring into another file with other
+    neighbours.
     """
     live_by_bucket = by_bucket(live)
     found = []

@@ -112,6 +112,12 @@ class TableSchema:
         return self.table_options.bucket_key or self.trimmed_primary_keys
 
     @property
+    def run_key_type(self) -> RowType | None:
+        """The trimmed primary key, if levels above 0 are runs sorted by it; else None."""
+        has_runs = self.primary_keys and not self.table_options.clustering_overrides_keys
+        return self.key_type if has_runs else None
+
+    @property
     def table_options(self) -> TableOptions:
         """The options, typed."""
         return TableOptions(self.options, has_primary_key=bool(self.primary_keys))

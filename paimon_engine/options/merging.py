@@ -204,6 +204,19 @@ class MergeOptions(OptionTexts):
         return self._bool("deletion-vectors.enabled", default=False)
 
     @property
+    def clustering_overrides_keys(self) -> bool:
+        """Whether files above level 0 are in the order of `clustering.columns`, whose ends are their keys in manifests.
+
+        Rows that were replaced are marked in deletion vectors, for every merge engine.
+        """
+        return self._bool("pk-clustering-override", default=False)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether readers need the deletion vectors of data files."""
+        return self.deletion_vectors_enabled or self.clustering_overrides_keys
+
+    @property
     def merges_vectors_on_read(self) -> bool:
         """Whether readers of a table with deletion vectors see level 0, too, and merge it with what is above."""
         return self.deletion_vectors_enabled and self._bool("deletion-vectors.merge-on-read", default=False)

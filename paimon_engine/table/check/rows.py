@@ -143,7 +143,8 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     if file.format == "parquet":
         with store_of(table, task.path).open(task.path) as stream:
             check_page_sizes(stream, parquet.footer(stream, task.path), task.path, trusts_footer=False)
-    check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0, hashes=hashes)
+    is_sorted = has_keys and task.entry.bucket >= 0 and not schema.table_options.clustering_overrides_keys
+    check = _FileCheck(task.entry, schema, is_sorted=is_sorted, hashes=hashes)
     location = BucketLocation(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
     with closing(read_stored_keys(table, location, file)) as keys:

@@ -365,8 +365,7 @@ class _Check:
 
     def _buckets(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         """Problems of the live files of one root with each other: overlapping keys, and several numbers of buckets."""
-        schema = self._table.schema
-        key_type = schema.key_type if schema.primary_keys else None
+        key_type = self._table.schema.run_key_type
         # Each live file alone fits into an empty bucket: any conflict is one between live files.
         with naming(lists_of(self._table, root.snapshot)):
             conflicts = find_conflicts([], live, key_type=key_type, overwrite=False)

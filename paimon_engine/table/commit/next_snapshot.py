@@ -340,7 +340,7 @@ class NextSnapshot:
         return find_conflicts(
             live,
             changes,
-            key_type=schema.key_type if schema.primary_keys else None,
+            key_type=schema.run_key_type,
             overwrite=self._request.kind is CommitKind.OVERWRITE,
             by_columns=self._table.options.data_evolution_enabled,
         )

@@ -273,6 +273,7 @@ def _omitted_columns(
 def _row_check(path: str, file: DataFile, file_schema: TableSchema, *, is_sorted: bool, warns: bool) -> RowCheck:
     """What rows of a file are compared with."""
     # Without the spaces behind a CHAR, a key may be outside the bounds that Java noted.
+    is_sorted = is_sorted and not file_schema.table_options.clustering_overrides_keys
     has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
     key_type = file_schema.key_type if file_schema.primary_keys else None
     return RowCheck(path, file, key_type, is_sorted=has_order, warns=warns)

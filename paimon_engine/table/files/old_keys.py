@@ -32,6 +32,9 @@ def with_keys_of_today(
     Raises: UnsupportedError if files are in another order than that of today.
     """
     entries, keys = list(entries), table.schema.trimmed_primary_keys
+    if table.options.clustering_overrides_keys:
+        # They are no keys, and nothing depends on their order.
+        return entries
     old: dict[int, RowType] = {}
     for schema_id in {entry.file.schema_id for entry in entries} if keys else ():
         schema = table.schema_of(schema_id)

@@ -98,7 +98,7 @@ def plan_splits(
             entries = [entry for entry in entries if choice.holds(entry)]
         if table.options.snapshot_ordering:
             check_numbered(entry.file for entry in entries)
-        if not table.options.deletion_vectors_enabled:
+        if not table.options.has_vectors:
             return splits_of(table, entries, where)
         return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))
 
@@ -133,7 +133,7 @@ def visible_to_readers(table: TableHandle, entries: Iterable[ManifestEntry]) -> 
     vectors do not cover level 0 yet, unless readers merge it.
     """
     options = table.options
-    waits = options.deletion_vectors_enabled or options.merge_engine == "first-row"
+    waits = options.has_vectors or options.merge_engine == "first-row"
     waits = waits and not options.merges_vectors_on_read
     least_level = 1 if options.has_primary_key and waits else 0
     return [entry for entry in entries if entry.bucket != POSTPONED_BUCKET and entry.file.level >= least_level]
