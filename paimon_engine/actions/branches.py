@@ -58,7 +58,6 @@ from paimon_engine.table.branches_tags.tagging import (
     remove_tags,
     tag_files,
 )
-from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.commit.records import take_back_records, take_over_records
 from paimon_engine.table.reach.reachability import Root, all_roots, with_branch_paths
 from paimon_engine.table.removal.deletion_plan import (
@@ -356,7 +355,6 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
             now = table.newest()
             if now.entry is not None:
                 now.entry.follow(now, main.schema, stored_schema(now))
-            keep_iceberg(now)
             result = _carried_out(replace(result, status="forwarded"), now, plan, executor, prepared)
         logger.info("main of %s continues from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return result

@@ -167,7 +167,6 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         late = [number for number in changelog_ids(table) if number > target.id]
         forget_newest(table, late)
         result = replace(result, removed_changelogs=tuple(sorted({*result.removed_changelogs, *late})))
-        keep_iceberg(table)
         remove_tags(table, named_tags(tags), notifier)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)

@@ -183,14 +183,19 @@ def check_commit_callbacks(table: TableHandle) -> None:
     check_iceberg(table)
 
 
-def keep_iceberg(table: TableHandle) -> None:
-    """Brings Iceberg metadata up to date, if the table has any; a failure waits until the action is done."""
+def keep_iceberg(table: TableHandle) -> bool:
+    """Brings Iceberg metadata up to date, if the table has any; a failure waits until the action is done.
+
+    False if it failed: the metadata may show what the table does not have any more.
+    """
     if not keeps_iceberg(table):
-        return
+        return True
     try:
         publish(table)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not look like a failed commit
         _fail(f"the Iceberg metadata of {table.paths.root} is not up to date ({type(error).__name__}: {error})")
+        return False
+    return True
 
 
 def _fail(text: str) -> None:

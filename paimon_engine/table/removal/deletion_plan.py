@@ -5,9 +5,10 @@
 3. `prepare` stores what will be deleted: a record, so that the next run can finish an interrupted one, and the list of
    a quarantine if one is requested.
 4. The caller removes the root files, so that no reader can start from them.
-5. `carry_out` lists the roots again. It keeps files that a root created since then needs. It adds files that the plan
-   kept for a root that was removed since then. Then it deletes or moves everything: data files first, then metadata, so
-   that after a crash the data files can still be found from the metadata.
+5. `carry_out` first brings Iceberg metadata up to date, if the table has any, so that it shows no removed root; if that
+   fails, nothing is deleted. It lists the roots again. It keeps files that a root created since then needs. It adds
+   files that the plan kept for a root that was removed since then. Then it deletes or moves everything: data files
+   first, then metadata, so that after a crash the data files can still be found from the metadata.
 
 Two deletions at the same time, example: snapshots 1 and 2 share a file. One run expires 1 and keeps the file, because
 2 needs it; another run removes 2 (a purge) and keeps the file, because 1 needs it. The run that removes its roots last
@@ -30,10 +31,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor
+from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.files.external import delete_outside, is_outside, store_of
 from paimon_engine.table.reach.deletion_records import (
     Record,
@@ -63,6 +65,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 logger = logging.getLogger(__name__)
+
+SHOWN_BY_ICEBERG: Final = "the Iceberg metadata may still show them"
+"""Why files stay that the table does not need any more."""
 
 R = TypeVar("R", bound="DataclassInstance")
 
@@ -301,6 +306,8 @@ def carry_out(
     """
     prepared = prepared or PreparedDeletion("", Disposal())
     aside = None if prepared.quarantine is None else prepared.quarantine.name
+    if not keep_iceberg(table):
+        return Deletion((), (*plan.stopped, f"nothing is deleted: {SHOWN_BY_ICEBERG}"), aside)
     try:
         seen = all_roots(table, plan.roots | plan.unchecked)
     except PaimonError as error:
@@ -424,6 +431,8 @@ def finish_interrupted(
     """
     found, stopped = open_records(table)
     done: list[DeletedFile] = []
+    if found and not keep_iceberg(table):
+        return Deletion((), (*stopped, f"files of an interrupted deletion stay: {SHOWN_BY_ICEBERG}"))
     for record in found:
         plan = _left_over(table, record)
         try:

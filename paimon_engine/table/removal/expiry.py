@@ -32,7 +32,6 @@ from typing import Final, TypeVar
 from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import CommitKind, Snapshot, snapshot_to_json
-from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.reachability import Root, RootIdentity, Roots, all_roots, changelog_root, lost_roots
 from paimon_engine.table.removal.candidates import Candidates
@@ -368,7 +367,6 @@ def carry_out_expiry(
     neighbours = [paths.snapshot(root.snapshot.id) for root in after]
     prepared = prepare(table, plan, how, what, roots=roots, neighbours=neighbours)
     remove_expired(table, history, expiration)
-    keep_iceberg(table)
     return carry_out(table, plan, executor, prepared)
 
 

@@ -10,9 +10,10 @@ from typing import Final
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.storage import FileInfo
+from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
 from paimon_engine.table.reach.quarantine import write_quarantine
-from paimon_engine.table.removal.deletion_plan import DeletedFile
+from paimon_engine.table.removal.deletion_plan import SHOWN_BY_ICEBERG, DeletedFile
 from paimon_engine.table.removal.fence import raise_fences
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
 from paimon_engine.table.removal.orphans import Orphans, orphans_among
@@ -38,6 +39,8 @@ def remove_behind_a_fence(
     plan = write_plan(table, [info.path for info in found.files])
     try:
         problems = raise_fences(table, plan)
+        if not problems and not keep_iceberg(table):
+            problems = [f"nothing is deleted: {SHOWN_BY_ICEBERG}"]
         if not problems:
             found.look.update(table, executor)
             problems = [f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(found.look.doubts)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -185,6 +188,38 @@ def test_a_failure_does_not_undo_the_commit(tmp_path: Path, monkeypatch: pytest.
     table.write(rows(4, 6))
 
     assert iceberg.rows(metadata_of(table)) == iceberg.in_order(table.to_arrow().to_pylist())
+
+
+CLEAN_UPS: dict[str, Callable[[Table], object]] = {
+    "expire": lambda table: table.expire_snapshots(retain_max=1, retain_min=1),
+    "purge": lambda table: table.purge_files(),
+    "roll back": lambda table: table.rollback(snapshot=1),
+}
+
+
+@pytest.mark.parametrize("clean_up", CLEAN_UPS)
+def test_what_the_metadata_shows_stays_while_it_cannot_be_brought_up_to_date(
+    clean_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    table = made(tmp_path)
+    for begin in range(0, 8, 2):
+        table.write(rows(begin, begin + 2))
+    shown = iceberg.rows(metadata_of(table))
+    with monkeypatch.context() as patched:
+        patched.setattr(Place, "versions", fail)
+        with pytest.raises(CallbackError):
+            table.compact(full=True)
+        with pytest.raises(CallbackError):
+            CLEAN_UPS[clean_up](table)
+        with suppress(CallbackError):
+            table.remove_orphan_files(int(time.time() * 1000) - 1, confirm_latest_snapshot=table.latest_snapshot_id())
+        assert iceberg.rows(metadata_of(table)) == shown
+
+    table.write(rows(20, 21))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+
+    assert iceberg.rows(metadata_of(table)) == iceberg.in_order(table.to_arrow().to_pylist())
+    assert len(list(Path(table.path).rglob("data-*"))) == len(table.files())
 
 
 def fail(*_: object) -> str:
