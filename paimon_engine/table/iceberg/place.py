@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import fastavro
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, UnsupportedError, damaged
 from paimon_engine.format.avro import write_record_files, write_records
 from paimon_engine.format.stored import parse_object
 from paimon_engine.meta.iceberg.manifests import (
@@ -77,12 +77,16 @@ class Place:
     def versions(self) -> list[int]:
         """Versions of the metadata files, ascending."""
         found = []
-        for info in self.storage.list(self.directory):
-            name = info.path.rpartition("/")[2]
+        for path in self.paths():
+            name = path.rpartition("/")[2]
             number = name.removeprefix("v").removesuffix(_METADATA_END)
-            if not info.is_dir and name == f"v{number}{_METADATA_END}" and number.isascii() and number.isdigit():
+            if name == f"v{number}{_METADATA_END}" and number.isascii() and number.isdigit():
                 found.append(int(number))
         return sorted(found)
+
+    def paths(self) -> set[str]:
+        """Paths of all files in the directory."""
+        return {info.path for info in self.storage.list(self.directory) if not info.is_dir}
 
     def version_path(self, version: int) -> str:
         """Path of a metadata file."""
@@ -92,6 +96,19 @@ class Place:
     def hint_path(self) -> str:
         """File with the number of the newest version, for Iceberg's Hadoop catalogs."""
         return f"{self.directory}/version-hint.text"
+
+    def hint(self) -> int | None:
+        """The version that Iceberg's Hadoop catalogs take for the newest; None if it is not known."""
+        try:
+            text = self.storage.read(self.hint_path)
+        except NotFoundError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def write_hint(self, version: int) -> None:
+        """Names the newest version."""
+        if self.hint() != version:
+            self.storage.overwrite(self.hint_path, str(version).encode())
 
     def metadata(self, version: int) -> Metadata:
         """Raises: NotFoundError, CorruptTableError."""

@@ -6,6 +6,8 @@
    is no base, or a snapshot is missing between, the latest one is written from all its files, and history begins again.
 3. `v<id>.metadata.json` is created if absent: of two runs one wins, the other deletes what it wrote. Then the hint
    names the newest version, and old files are deleted.
+4. The result is looked at again: of runs at the same time, the one that writes last sees what the others have done.
+   Nothing is deleted that the newest metadata has.
 
 So a run that died leaves nothing but work for the next one, and each version shows a snapshot that exists. What it
 shows are files of the latest snapshot, which no clean-up deletes; before snapshots are rolled back or expire with
@@ -45,11 +47,10 @@ from paimon_engine.table.state.snapshots import (
     earliest_snapshot_id,
     latest_snapshot,
     list_tags,
-    same_commit,
     stored_snapshot,
 )
 
-_TRIES: Final = 5
+_TRIES: Final = 10
 _STEPS_MAX: Final = 100
 """Snapshots after the base up to which each of them gets into the metadata."""
 
@@ -78,7 +79,7 @@ def publish(table: TableHandle) -> None:
         if snapshot is None:
             return
         try:
-            if _publish(table, snapshot) and _is_still_there(table, snapshot):
+            if _publish(table, snapshot) and _is_settled(table):
                 return
         except NotFoundError as error:
             # Another run has replaced the base, or the snapshot has expired, while it was read.
@@ -90,12 +91,28 @@ def publish(table: TableHandle) -> None:
     )
 
 
-def _is_still_there(table: TableHandle, snapshot: Snapshot) -> bool:
-    """Whether the snapshot was not rolled back meanwhile."""
+def _is_settled(table: TableHandle) -> bool:
+    """Whether the newest metadata shows what the table is now, and the hint names it.
+
+    Of runs at the same time, each may replace what another one has written for the same snapshot: the one that writes
+    last sees it here.
+    """
+    snapshot, place = latest_snapshot(table), place_of(table)
+    versions = place.versions()
+    if snapshot is None or not versions or versions[-1] != snapshot.id:
+        return snapshot is None
+    found = place.metadata(snapshot.id)
+    is_same = shows(current(found), snapshot) and found == _of_today(table, found) and _is_whole(place, found)
+    return is_same and place.hint() == snapshot.id
+
+
+def _is_whole(place: Place, metadata: Metadata) -> bool:
+    """Whether all manifests of the current snapshot exist: a late run may have deleted what it had replaced."""
     try:
-        return same_commit(stored_snapshot(table, snapshot.id), snapshot)
+        manifests = place.manifests(current(metadata)["manifest-list"])
     except NotFoundError:
-        return (earliest_snapshot_id(table) or 0) > snapshot.id
+        return False
+    return {place.here(one["manifest_path"]) for one in manifests} <= place.paths()
 
 
 def _publish(table: TableHandle, snapshot: Snapshot) -> bool:
@@ -134,7 +151,7 @@ def _base(place: Place, versions: Sequence[int], snapshot: Snapshot) -> Metadata
             f"option 'metadata.iceberg.format-version' = '{wanted}', and the Iceberg metadata of {table.paths.root} "
             f"already has version {found['format-version']}, which cannot be lowered"
         )
-    is_ours = found["format-version"] == wanted and shows(current(found), shown)
+    is_ours = found["format-version"] == wanted and shows(current(found), shown) and _is_whole(place, found)
     return found if is_ours and found["current-schema-id"] <= table.schema.id else None
 
 
@@ -261,7 +278,7 @@ class _Run:
         """Stores the metadata, and deletes what is not needed any more; False if another run was faster."""
         place, table = self.place, self.place.table
         before = self.metadata["snapshots"]
-        self.metadata = with_refs(_retained(table, self.metadata), {tag.name: tag.snapshot for tag in list_tags(table)})
+        self.metadata = _of_today(table, self.metadata)
         data, path = metadata_text(self.metadata), place.version_path(snapshot.id)
         if place.written:
             if not place.storage.create(path, data):
@@ -269,14 +286,13 @@ class _Run:
                 return False
         elif place.storage.read(path) != data:
             place.storage.overwrite(path, data)
-        _write_hint(place, snapshot.id)
+        place.write_hint(snapshot.id)
         kept = self.metadata["snapshots"]
         dropped = [one["manifest-list"] for one in before[: len(before) - len(kept)]]
         old = _files_of_lists(place, dropped)
-        in_use = set(_files_of_lists(place, [kept[0]["manifest-list"], kept[-1]["manifest-list"]]) if old else ())
-        place.delete([path for path in (*stale, *old) if path not in in_use])
         self._delete_versions(snapshot, versions)
-        _write_hint(place, max(place.versions(), default=snapshot.id))
+        _delete_unused(place, [*stale, *old])
+        place.write_hint(max(place.versions(), default=snapshot.id))
         return True
 
     def _delete_versions(self, snapshot: Snapshot, versions: Sequence[int]) -> None:
@@ -288,18 +304,24 @@ class _Run:
         place.delete(place.version_path(one) for one in (*older, *newer))
 
 
+def _delete_unused(place: Place, paths: Sequence[str]) -> None:
+    """Deletes manifests and lists that the newest metadata does not have; all stay if that is not known."""
+    if not paths:
+        return
+    try:
+        snapshots = place.metadata(place.versions()[-1])["snapshots"]
+        # What is between the oldest and the newest one, and not in them, was made since the oldest one.
+        lists = [one["manifest-list"] for one in (snapshots[0], snapshots[-1])]
+        in_use = {place.here(one["manifest_path"]) for path in lists for one in place.manifests(path)}
+    except (IndexError, CorruptTableError, NotFoundError):
+        return
+    in_use.update(place.here(one["manifest-list"]) for one in snapshots)
+    place.delete([path for path in paths if path not in in_use])
+
+
 def _latest_id(table: TableHandle) -> int:
     latest = latest_snapshot(table)
     return 0 if latest is None else latest.id
-
-
-def _write_hint(place: Place, version: int) -> None:
-    try:
-        known = place.storage.read(place.hint_path)
-    except NotFoundError:
-        known = b""
-    if known != str(version).encode():
-        place.storage.overwrite(place.hint_path, str(version).encode())
 
 
 @dataclass(frozen=True)
@@ -370,6 +392,11 @@ def _summary(change: _Change, data: Sequence[AvroRecord], vectors: Sequence[Avro
         "total-equality-deletes": 0,
     }
     return {"operation": change.operation, **{key: str(number) for key, number in numbers.items()}}
+
+
+def _of_today(table: TableHandle, metadata: Metadata) -> Metadata:
+    """The metadata with the snapshots and tags that the table has now."""
+    return with_refs(_retained(table, metadata), {tag.name: tag.snapshot for tag in list_tags(table)})
 
 
 def _retained(table: TableHandle, metadata: Metadata) -> Metadata:

@@ -1,15 +1,17 @@
-"""Iceberg metadata after a death at any change: what it shows exists, and the next commit makes it complete again."""
+"""Iceberg metadata after a death at any change, or of two actions at once: what it shows exists, and gets complete."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import fastavro
 import pytest
 
+from paimon_engine.errors import PaimonError
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.iceberg.files import is_shown
 from paimon_engine.table.state.manifests import live_entries
@@ -111,3 +113,58 @@ def test_a_death_at_any_change(action: str, keys: tuple[str, ...]) -> None:
         kill_at += 1
     assert kill_at
     check_is_complete(world)
+
+
+class Held:
+    """Hands everything on to `inner`; before the call `at`, from 1, it carries out `meanwhile`."""
+
+    def __init__(self, inner: Any, at: int, meanwhile: Callable[[], Any]) -> None:
+        self.inner, self.at, self.meanwhile, self.calls = inner, at, meanwhile, 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            if self.calls == self.at:
+                self.meanwhile()
+            return found(*args, **kwargs)
+
+        return call
+
+
+PAIRS = [
+    *(("create a tag", other) for other in ("write", "compact", "expire")),
+    *(("delete a tag", other) for other in ("expire", "write")),
+    *(("expire", other) for other in ("purge", "write", "delete a tag")),
+    *(("fast-forward", other) for other in ("write", "drop a partition")),
+    *(("roll back", other) for other in ("compact", "write")),
+    *(("write", other) for other in ("write", "expire", "roll back", "purge")),
+]
+
+
+@pytest.mark.parametrize("keys", [(), ("p", "k")], ids=["append", "keyed"])
+@pytest.mark.parametrize(("action", "other"), PAIRS)
+def test_two_at_once(action: str, other: str, keys: tuple[str, ...]) -> None:
+    """The second one runs from begin to end before a call of the first one."""
+    files, now_ms = made(keys)
+    at, calls = 1, 2
+    while at < calls:
+        first, second = World(now_ms=now_ms, first_id=1 << 20), World(now_ms=now_ms, first_id=1 << 25)
+        first.inner.load(files)
+        second.inner = first.inner
+        second.through(first.inner)
+
+        def meanwhile(world: World = second) -> None:
+            with suppress(PaimonError):
+                ACTIONS[other](world)
+
+        store = Held(first.inner, at, meanwhile)
+        with suppress(PaimonError):
+            ACTIONS[action](first.through(store))
+        check_shown_files_exist(first.inner)
+        second.now_ms += HOUR_MS
+        second.write({99: at})
+        check_shown_files_exist(first.inner)
+        check_is_complete(second)
+        calls, at = store.calls, at + max(1, store.calls // 8)
