@@ -9,13 +9,13 @@ from typing import cast as cast_to
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.arrow_variant import is_arrow_variant
-from paimon_engine.errors import UnsupportedError, damaged
+from paimon_engine.errors import damaged
 from paimon_engine.format.layout import BatchLimit, leaf_paths
 from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
 from paimon_engine.format.parquet_page_sizes import check_row_counts
 from paimon_engine.format.parquet_watch import WatchedFile
 from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_indices, reading_of
+from paimon_engine.format.shredded_variants import joined, physical_schema
 
 READ_BUFFER_BYTES = 65_536
 
@@ -64,11 +64,11 @@ class StoredFile:
     ) -> Iterator[pa.RecordBatch]:
         """The columns of a schema in these row groups; of the rows of all of them, those from `begin` to `end`.
 
-        Raises: UnsupportedError for VARIANT values that the file has in parts.
+        Raises: CorruptTableError.
         """
         file = self.file()
-        _refuse_shredded(schema, file.schema_arrow, self.path)
-        paths = leaf_paths(schema, file.schema_arrow)
+        physical = physical_schema(schema, file.schema_arrow)
+        paths = leaf_paths(physical, file.schema_arrow)
         leaves = leaf_indices(self.metadata, paths)
         check_row_counts(self.metadata, self.path, list(leaves.values()) or None, groups)
         if not leaves:
@@ -94,38 +94,13 @@ class StoredFile:
             first = max(0, begin - row + rows.num_rows)
             rows = rows.slice(first, None if end is None else max(0, end - row + rows.num_rows - first))
             if rows.num_rows:
-                yield from decoded(rows, self._kept, self._limit.size_bytes)
+                plain = decoded(rows, self._kept, self._limit.size_bytes)
+                yield from plain if physical == schema else self._joined(plain, schema)
             self._watch.begin_batch()
 
-
-def _refuse_shredded(wanted: pa.Schema, stored: pa.Schema, path: str) -> None:
-    """Raises UnsupportedError if VARIANT values of a column are in several columns of the file."""
-    names = {*stored.names}
-    for field in wanted:
-        if field.name not in names or not pa.types.is_nested(field.type):
-            continue
-        if _has_shredded(field.type, stored.field(field.name).type):
-            raise UnsupportedError(
-                f"{path}: column {field.name!r} of type VARIANT is shredded (its values are in several columns of the "
-                "file), which is not supported yet; unset 'variant.shreddingSchema' and 'variant.inferShreddingSchema' "
-                "of the table, and rewrite its files by a full compaction of Java"
-            )
-
-
-def _has_shredded(wanted: pa.DataType, stored: pa.DataType) -> bool:
-    """Whether a file has other columns of a VARIANT than its two, at any depth."""
-    if not (pa.types.is_nested(wanted) and pa.types.is_nested(stored)):
-        return False
-    if is_arrow_variant(wanted):
-        return {field.name for field in stored} != {field.name for field in wanted}
-    if pa.types.is_struct(wanted):
-        inner = {field.name: field.type for field in stored}
-        return any(field.name in inner and _has_shredded(field.type, inner[field.name]) for field in wanted)
-    if pa.types.is_map(wanted) and pa.types.is_map(stored):
-        return _has_shredded(wanted.key_type, stored.key_type) or _has_shredded(wanted.item_type, stored.item_type)
-    return wanted.num_fields == stored.num_fields and any(
-        _has_shredded(wanted.field(index).type, stored.field(index).type) for index in range(wanted.num_fields)
-    )
+    def _joined(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            yield from joined(rows, schema, self.path, self._limit.size_bytes)
 
 
 def _parts(count: int, most: int) -> Iterator[int]:

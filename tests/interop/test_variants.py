@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Table, UnsupportedError, open_table
+from paimon_engine import Table, open_table
 from tests.support.oracle import JavaPaimon
 
 pytestmark = pytest.mark.java
@@ -107,48 +107,6 @@ def test_later_versions_of_a_key_replace_earlier_ones(paimon2: JavaPaimon, tmp_p
     assert by_java(paimon2, path) == expected
     table.compact(full=True)
     assert by_java(paimon2, path) == expected
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"variant.inferShreddingSchema": "true"},
-        {
-            "variant.shreddingSchema": '{"type":"ROW","fields":[{"id":0,"name":"v","type":'
-            '{"type":"ROW","fields":[{"id":1,"name":"a","type":"INT"}]}}]}'
-        },
-    ],
-    ids=["inferred", "given"],
-)
-def test_shredded_values_are_refused_by_name(options: dict[str, str], paimon2: JavaPaimon, tmp_path: Path):
-    path = str(tmp_path / "t")
-    fields = [["k", "BIGINT NOT NULL"], ["v", "VARIANT"]]
-    paimon2.call(
-        "create_table",
-        table=path,
-        fields=fields,
-        primary_keys=["k"],
-        partition_keys=[],
-        options={"bucket": "1", **options},
-    )
-    rows = [[key, f'{{"a":{key},"b":"x{key}"}}'] for key in range(20)]
-    paimon2.call("write", table=path, rows=rows[:10])
-    paimon2.call("write", table=path, rows=rows[10:])
-    table = open_table(path)
-    with pytest.raises(UnsupportedError, match=r"column 'v' of type VARIANT is shredded"):
-        table.to_arrow()
-    with pytest.raises(UnsupportedError, match=r"column 'v' of type VARIANT is shredded"):
-        table.compact(full=True)
-    assert table.to_arrow(columns=["k"]).num_rows == 20
-    assert by_java(paimon2, path) == rows
-
-    # As the error says: Java writes the files again without.
-    names = list(options)
-    paimon2.call("alter", table=path, changes=[{"change": "remove_option", "name": name} for name in names])
-    paimon2.call("write", table=path, rows=[[0, rows[0][1]]])
-    paimon2.call("compact", table=path, full=True)
-    assert open_table(path).to_arrow().num_rows == 20
-    assert by_java(paimon2, path) == rows
 
 
 def test_what_this_engine_creates_is_read_by_java(paimon2: JavaPaimon, tmp_path: Path):
