@@ -21,12 +21,13 @@ _READ_SWITCHES: Final = (
     "postpone.merge-on-read",
     "chain-table.enabled",
     "key-value.sequence_number.enabled",
+    "blob-as-descriptor",
 )
 """Options that are off unless they say `true`."""
 
 _READ_BLOCKERS: Final = (
-    "blob-field",
     "blob-descriptor-field",
+    "blob-external-storage-field",
     "blob-view-field",
     "scan.bucket",
     "scan.fallback-delta-branch",

@@ -47,6 +47,7 @@ class TypeRoot(StrEnum):
     TIME = "TIME"
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+    BLOB = "BLOB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +170,10 @@ INTEGER_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, Ty
 _NUMERIC_ROOTS = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
 _VECTOR_ROOTS = INTEGER_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE}
 STRING_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
-BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
+BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB})
 TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
-_UNSUPPORTED_ROOTS = frozenset({"BLOB", "GEOMETRY", "GEOGRAPHY"})
+_UNSUPPORTED_ROOTS = frozenset({"GEOMETRY", "GEOGRAPHY"})
 _PLAIN = {
     "BOOLEAN": TypeRoot.BOOLEAN,
     "TINYINT": TypeRoot.TINYINT,
@@ -184,6 +185,7 @@ _PLAIN = {
     "DOUBLE": TypeRoot.DOUBLE,
     "DOUBLE PRECISION": TypeRoot.DOUBLE,
     "DATE": TypeRoot.DATE,
+    "BLOB": TypeRoot.BLOB,
 }
 _SIZED = {
     "CHAR": (TypeRoot.CHAR, 1),
@@ -293,9 +295,11 @@ def vector_of(element: DataType, length: int, *, nullable: bool) -> VectorType:
 
 
 def check_inside(data_type: DataType) -> DataType:
-    """The type of a part of another. Raises: UnsupportedError for a VECTOR, which only columns are."""
+    """The type of a part of another. Raises: UnsupportedError for a VECTOR and a BLOB, which only columns are."""
     if isinstance(data_type, VectorType):
         raise UnsupportedError("a VECTOR inside of another type is not supported; use an ARRAY there")
+    if is_blob(data_type):
+        raise UnsupportedError("a BLOB inside of another type (ARRAY, MAP) is not supported yet; use BYTES there")
     return data_type
 
 
@@ -398,6 +402,7 @@ _ARROW_ATOMS: Mapping[TypeRoot, pa.DataType] = {
     TypeRoot.BINARY: pa.binary(),
     TypeRoot.VARBINARY: pa.binary(),
     TypeRoot.DATE: pa.date32(),
+    TypeRoot.BLOB: pa.binary(),
     # Paimon keeps milliseconds of the day whatever the declared precision.
     TypeRoot.TIME: pa.time32("ms"),
 }
@@ -450,6 +455,11 @@ def to_arrow_field(field: DataField) -> pa.Field:
 def to_arrow_schema(row_type: RowType) -> pa.Schema:
     """Arrow schema of a table's columns."""
     return pa.schema([to_arrow_field(field) for field in row_type])
+
+
+def is_blob(data_type: DataType) -> bool:
+    """Whether values of the type are in files of their own (`format.blob`)."""
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.BLOB
 
 
 def is_numeric(data_type: DataType) -> bool:

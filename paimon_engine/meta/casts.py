@@ -48,6 +48,7 @@ _KINDS: Final = {
     **dict.fromkeys((TypeRoot.CHAR, TypeRoot.VARCHAR), "text"),
     **dict.fromkeys((TypeRoot.BINARY, TypeRoot.VARBINARY), "binary"),
     TypeRoot.DATE: "date",
+    TypeRoot.BLOB: "blob",
     TypeRoot.TIME: "time",
     **dict.fromkeys((TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), "timestamp"),
 }

@@ -3,35 +3,42 @@
 1. Files whose ranges of ids are the same make a group. Its rows are side by side: row n of each file is one row.
 2. A column is that of the newest file that has it; older copies of it do not count. What no file has is null.
 3. Deleted rows are marked for the oldest file of the group, the anchor.
+4. Columns of BLOB are in files of their own, each with one of them for a part of the ids of its group. The value of a
+   row is that of the newest file that has its id, where that is not a placeholder, else of the next older one.
 
 Source: `DataEvolutionSplitRead`, `DataEvolutionUtils` of the Java library.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from paimon_engine.errors import CorruptTableError, UnsupportedError
+from paimon_engine.meta.blobs import blob_field, is_blob_file
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.row_tracking import TRACKING_COLUMNS, first_row_id, row_ids_from, stored_columns
 from paimon_engine.meta.schema import TableSchema
+from paimon_engine.types import is_blob
 
 Group = tuple[DataFile, ...]
-"""Files of the same rows, newest first."""
+"""Files of the same rows, newest first, and behind them those of its columns of BLOB."""
 
 
 def column_groups(files: Iterable[DataFile]) -> list[Group]:
     """Groups in the order of their ids; a file without ids, as older releases add them, is one by itself.
 
-    Raises: CorruptTableError if ranges of ids overlap without being the same; UnsupportedError for files of BLOB and
-    VECTOR columns.
+    Raises: CorruptTableError if ranges of ids overlap without being the same, or if a file of a BLOB column belongs to
+    no group; UnsupportedError for files of VECTOR columns.
     """
     found: dict[tuple[int, int], list[DataFile]] = {}
-    alone = []
+    alone, blobs = [], []
     for file in files:
-        if file.format == "blob":
-            raise UnsupportedError(f"{file.name}: files of BLOB columns are not supported yet")
+        if is_blob_file(file):
+            blobs.append(file)
+            continue
         if ".vector." in file.name:
             raise UnsupportedError(
                 f"{file.name}: VECTOR columns in files of their own ('vector.file.format') are not supported yet"
@@ -49,7 +56,51 @@ def column_groups(files: Iterable[DataFile]) -> list[Group]:
             )
         end = first + count
     groups = [tuple(sorted(members, key=_age, reverse=True)) for _, members in sorted(found.items())]
-    return [*groups, *alone]
+    return [*_with_blobs(groups, blobs), *alone]
+
+
+def _with_blobs(groups: list[Group], blobs: Sequence[DataFile]) -> list[Group]:
+    """The groups, which are in the order of their ids, each with those of the files of BLOB that have ids of it."""
+    if not blobs:
+        return groups
+    starts = [first_row_id(group[0]) or 0 for group in groups]
+    members: dict[int, list[DataFile]] = {}
+    for file in sorted(blobs, key=_age, reverse=True):
+        first = first_row_id(file)
+        index = -1 if first is None else bisect_right(starts, first) - 1
+        if first is None or index < 0 or first + file.row_count > starts[index] + groups[index][0].row_count:
+            raise CorruptTableError(f"{file.name} has values of a BLOB column, and no file has the rows with its ids")
+        members.setdefault(index, []).append(file)
+    return [(*group, *members.get(index, ())) for index, group in enumerate(groups)]
+
+
+def plain_files(group: Group) -> Group:
+    """The files of a group without those of its columns of BLOB."""
+    return tuple(file for file in group if not is_blob_file(file))
+
+
+def blob_shares(
+    group: Group, schema: TableSchema, schema_of: Callable[[int], TableSchema], columns: Iterable[str]
+) -> dict[str, list[DataFile]]:
+    """For each of the columns that is a BLOB the files that have values of it, oldest first.
+
+    Raises: CorruptTableError if a row has two values of the same age; UnsupportedError for a file of another layout.
+    """
+    by_field: dict[int, list[DataFile]] = {}
+    for file in reversed(group):
+        if is_blob_file(file):
+            by_field.setdefault(blob_field(file, schema_of(file.schema_id)).id, []).append(file)
+    for files in by_field.values():
+        _check_apart(files)
+    fields = (schema.row_type.field(name) for name in columns)
+    return {field.name: by_field.get(field.id, []) for field in fields if is_blob(field.type)}
+
+
+def _check_apart(files: Sequence[DataFile]) -> None:
+    ranges = sorted((file.max_sequence_number, first_row_id(file) or 0, file.row_count, file.name) for file in files)
+    for (age, first, count, name), (next_age, next_first, _, other) in pairwise(ranges):
+        if age == next_age and next_first < first + count:
+            raise CorruptTableError(f"{name} and {other} have values of the same rows, and none is the newer one")
 
 
 def _age(file: DataFile) -> tuple[int, str]:
@@ -58,7 +109,7 @@ def _age(file: DataFile) -> tuple[int, str]:
 
 def anchor(group: Group) -> DataFile:
     """The file for which deleted rows of the group are marked."""
-    return min(group, key=_age)
+    return min(plain_files(group), key=_age)
 
 
 def joined_groups(groups: Sequence[Sequence[Sequence[DataFile]]], made: DataFile | None = None) -> DataFile:
@@ -86,16 +137,19 @@ def joined_groups(groups: Sequence[Sequence[Sequence[DataFile]]], made: DataFile
 def column_shares(
     group: Group, schema: TableSchema, schema_of: Callable[[int], TableSchema], columns: Sequence[str]
 ) -> list[tuple[DataFile, list[str]]]:
-    """The files to be read, each with those of the table's columns that are taken from it.
+    """The files to be read, each with those of the table's columns that are taken from it, without those of BLOB.
 
     The newest file gives ids and sequence numbers, and the nulls of columns that no file has.
     """
+    group = plain_files(group)
     shares: dict[str, list[str]] = {}
     stored = {
         file.name: {field.id for field in stored_columns(schema_of(file.schema_id), file).row_type} for file in group
     }
     for name in columns:
         field = schema.row_type.field(name)
+        if is_blob(field.type):
+            continue
         having = (file for file in group if field.id in stored[file.name])
         chosen = group[0] if name in TRACKING_COLUMNS else next(having, group[0])
         shares.setdefault(chosen.name, []).append(name)

@@ -2,8 +2,7 @@
 
 Requirements of merging are checked by the merge functions (`merge.functions`).
 
-Source: `SchemaValidation`, `Schema` of the Java library; rules of later releases where they refuse what 0.9 only
-fails at when it writes.
+Source: `SchemaValidation`, `Schema` of the Java library; rules of later releases where 0.9 fails only when it writes.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pyarrow as pa
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.file_index.kinds import check_column, index_specs
 from paimon_engine.meta import snapshot_order
+from paimon_engine.meta.blobs import check_blobs
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.stats import parse_stats_mode
@@ -73,6 +73,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_changelog(schema)
     _check_row_tracking(schema)
     check_vectors(schema)
+    check_blobs(schema)
     _check_retention(schema.table_options)
     _check_special_columns(schema)
     for index in index_specs(schema.options):
@@ -155,7 +156,7 @@ def _check_type(data_type: DataType, name: str) -> None:
             if root is TypeRoot.DECIMAL:
                 fits = 1 <= data_type.precision <= 38 and data_type.scale <= data_type.precision
             elif root in STRING_ROOTS or root in BINARY_ROOTS:
-                fits = data_type.length >= 1
+                fits = data_type.length >= 1 or root is TypeRoot.BLOB
             else:
                 fits = data_type.precision <= 9
             if not fits:

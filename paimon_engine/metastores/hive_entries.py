@@ -60,6 +60,7 @@ _SIMPLE: Final[Mapping[TypeRoot, str]] = {
     TypeRoot.DOUBLE: "double",
     TypeRoot.BINARY: "binary",
     TypeRoot.VARBINARY: "binary",
+    TypeRoot.BLOB: "binary",
     TypeRoot.DATE: "date",
     TypeRoot.TIME: "string",
     TypeRoot.TIMESTAMP: "timestamp",

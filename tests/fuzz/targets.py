@@ -24,6 +24,7 @@ from paimon_engine.format.avro_blocks import container
 from paimon_engine.format.avro_rows import read_batches
 from paimon_engine.format.binary_row import decode_row, encode_row
 from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.blob import NULL, PLACEHOLDER, read_index, read_values
 from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_index_file, decode_vector, encode_index_file
 from paimon_engine.format.file_index.kinds import KINDS
 from paimon_engine.format.hash_index import decode_hashes
@@ -44,6 +45,7 @@ from paimon_engine.meta.tag import parse_tag
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.types import DataType, parse_type
 from tests.fuzz.index_targets import ask_container, container_seeds, index_decoder, index_seeds
+from tests.support.blob_bytes import blob_file
 from tests.support.golden import golden_folder
 from tests.support.row_bitmaps import rows_of
 
@@ -170,6 +172,13 @@ def _parquet_row_groups(data: bytes) -> None:
             pass
 
 
+def _blob_file(data: bytes) -> None:
+    """A file of a BLOB column of three rows."""
+    source = io.BytesIO(data)
+    index = read_index(source, len(data), 3, PATH)
+    assert len(read_values(source, index, np.flatnonzero(index.lengths >= 0), PATH)) <= 3
+
+
 def _where(data: bytes) -> None:
     try:
         text = data.decode()
@@ -264,6 +273,11 @@ def _parquet_files() -> Iterator[bytes]:
     yield sink.getvalue()
 
 
+def _blob_files() -> Iterator[bytes]:
+    for values in ([b"", NULL, b"a longer value"], [PLACEHOLDER, b"x" * 3_000, b"y"], [NULL, NULL, PLACEHOLDER]):
+        yield blob_file(values)
+
+
 def _conditions() -> Iterator[bytes]:
     yield from (
         b"k = 1 AND s <> 'a' OR NOT (d >= 1.5)",
@@ -294,6 +308,7 @@ TARGETS: Final[dict[str, Target]] = {
     "orc-stripes": Target(_orc_stripes, _orc_tails),
     **{kind: Target(index_decoder(kind), index_seeds(kind)) for kind in KINDS},
     "file-index": Target(ask_container, container_seeds),
+    "blob-file": Target(_blob_file, _blob_files),
     "where": Target(_where, _conditions),
 }
 """Decoder by name."""

@@ -109,6 +109,13 @@ FEATURES: tuple[Feature, ...] = (
         columns=(("a", "BLOB", "0x0102"),),
         bucket="-1",
     ),
+    Feature(
+        "column of BLOB, `blob-as-descriptor`",
+        {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "blob-as-descriptor": "true"},
+        keys=(),
+        columns=(("a", "BLOB", "0x0102"),),
+        bucket="-1",
+    ),
     Feature("Iceberg metadata beside the table", {"metadata.iceberg.storage": "table-location"}),
 )
 
@@ -182,7 +189,9 @@ def _without_variants(rows: Sequence[str]) -> list[str]:
 
 
 def _plain(row: Sequence[Any]) -> list[Any]:
-    return [value if isinstance(value, int | list | type(None)) else str(value) for value in row]
+    """Values as JSON has them; bytes as Java's answers have them."""
+    plain = ["0x" + value.hex() if isinstance(value, bytes) else value for value in row]
+    return [value if isinstance(value, int | list | type(None)) else str(value) for value in plain]
 
 
 def _named(error: UnsupportedError, feature: Feature) -> str:

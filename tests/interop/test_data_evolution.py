@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,5 +313,6 @@ def test_files_that_overlap_in_part_are_damage():
     )
     with pytest.raises(CorruptTableError, match="row ids from 0"):
         column_groups([whole, part])
-    with pytest.raises(UnsupportedError, match="BLOB"):
-        column_groups([DataFile(name="x.blob", size_bytes=1, row_count=1)])
+    for blob in (DataFile(name="x.blob", size_bytes=1, row_count=1), replace(part, name="x.blob", row_count=11)):
+        with pytest.raises(CorruptTableError, match=r"x\.blob .* no file has the rows"):
+            column_groups([whole, blob])

@@ -121,7 +121,7 @@ def test_a_statement_as_spark_takes_it() -> None:
         ("CREATE TABLE t (id ARRAY<INT)", InvalidArgumentError, "column 'id'"),
         ("CREATE TABLE t (id MAP<INT>)", InvalidArgumentError, "column 'id': 'MAP<INT>'.*a key and a value"),
         ("CREATE TABLE t (id INT v INT)", InvalidArgumentError, "column 'id': 'INT v INT' is not a Paimon type"),
-        ("CREATE TABLE t (id BLOB)", UnsupportedError, "column 'id': type BLOB"),
+        ("CREATE TABLE t (id GEOMETRY)", UnsupportedError, "column 'id': type GEOMETRY"),
         ("CREATE TABLE t (id INT DEFAULT 3)", UnsupportedError, "set 'fields.id.default-value'"),
         ("CREATE TABLE t (id INT, c AS id + 1)", InvalidArgumentError, "column 'c': expected a type"),
         ("CREATE TABLE t (id INT, WATERMARK FOR id AS id)", UnsupportedError, "WATERMARK"),

@@ -182,7 +182,7 @@ def test_vectors_are_of_numbers_and_of_a_fixed_length(element: str, length: int)
         parse_type({"type": "VECTOR", "element": element, "length": length})
 
 
-@pytest.mark.parametrize("name", ["BLOB", "GEOMETRY NOT NULL"])
+@pytest.mark.parametrize("name", ["GEOGRAPHY", "GEOMETRY NOT NULL"])
 def test_types_of_later_releases_are_refused_by_name(name: str):
     with pytest.raises(UnsupportedError, match=name.split(maxsplit=1)[0]):
         parse_type(name)

@@ -30,6 +30,7 @@ from paimon_engine.format import orc, parquet
 from paimon_engine.format.hash_index import Hashes
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.merge.keys import normalise_keys
+from paimon_engine.meta.blobs import is_blob_file
 from paimon_engine.meta.cut_bounds import cut_values, may_be_cut, upper
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
@@ -44,6 +45,7 @@ from paimon_engine.meta.stats import (
     parse_stats_mode,
 )
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.table.files.blob_file import BlobFile
 from paimon_engine.table.files.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.files.data_file import BucketLocation, data_file_path, read_data_file, read_stored_keys
 from paimon_engine.table.files.external import store_of
@@ -131,6 +133,13 @@ def _look_at(env: Env, task: _FileCheckTask) -> FileFindings:
 def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     """Reads the complete file and compares its rows with the manifest."""
     file = task.entry.file
+    if is_blob_file(file):
+        # Its index and every value, each with a checksum; a manifest has nothing else of it.
+        with closing(
+            BlobFile(table, BucketLocation(task.path.rpartition("/")[0], task.entry.partition), file)
+        ) as blobs:
+            blobs.check()
+        return FileFindings(task.path)
     if stores_row_ids(file):
         table = replace(table, schema=with_tracking(table.schema))
     schema = table.schema

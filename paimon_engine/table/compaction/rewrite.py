@@ -22,6 +22,7 @@ from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.functions import check_storable
+from paimon_engine.meta.blobs import check_blobs_writable
 from paimon_engine.meta.column_files import anchor, joined_groups
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
@@ -67,6 +68,7 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     """
     table = work.table.load(env)
     check_writable(table.options)
+    check_blobs_writable(table.schema)
     if table.options.data_evolution_enabled:
         return _ColumnsRewrite(_with_large_files(table), work).run()
     return _Rewrite(for_rewriting(table), work).run()

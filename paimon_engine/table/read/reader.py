@@ -12,8 +12,10 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
+from paimon_engine.arrow_values import of_numbers
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
@@ -21,15 +23,18 @@ from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_columns, merge_function, sequence_order
 from paimon_engine.merge.repeated import merge_repeated_runs
 from paimon_engine.merge.rounds import merge_rounds, with_level
-from paimon_engine.meta.column_files import Group, anchor, column_shares
+from paimon_engine.meta.blobs import blob_columns, check_blobs_readable
+from paimon_engine.meta.column_files import Group, anchor, blob_shares, column_shares
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.schema import VALUE_KIND
+from paimon_engine.meta.row_tracking import first_row_id
+from paimon_engine.meta.schema import KEY_PREFIX, VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import (
     And,
     Predicate,
     bind,
     columns_of,
+    conjunction,
     conjuncts_of,
     matching_rows,
     root_columns,
@@ -47,12 +52,16 @@ from paimon_engine.table.files.file_index import index_filter, selected_rows
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.projection import narrowed, path_of, projected, projected_schema
 from paimon_engine.table.read.batches import in_step
+from paimon_engine.table.read.blob_values import BlobColumns
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
 from paimon_engine.table.read.scan import Split, plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.types import is_blob
 
 ROW_KIND: Final = "rowkind"
 _ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
+_POSITION: Final = f"{KEY_PREFIX}position"
+"""A name that no column can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,7 @@ def check_rows(table: TableHandle, rows: RowSelection) -> pa.Schema:
     Raises: InvalidArgumentError, UnsupportedError.
     """
     check_readable(table.options)
+    check_blobs_readable(table.schema)
     default_scalars(table.schema)
     if rows.where is not None:
         bind(rows.where, read_schema(table, None, with_row_kinds=rows.with_row_kinds))
@@ -191,9 +201,10 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
 def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence[Predicate]) -> list[Predicate]:
     """The conjuncts by which parts of the section's files may be left out.
 
+    Of files with columns of the same rows, rows are left out when they are side by side.
     If files overlap they use keys only: a row excluded by another column could be a key's newest version.
     """
-    if len(section) == 1:
+    if len(section) == 1 or table.options.data_evolution_enabled:
         return list(conjuncts)
     return [part for part in conjuncts if columns_of(part) <= set(table.schema.key_type.names)]
 
@@ -249,7 +260,11 @@ def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> 
     if files.table.schema.primary_keys:
         yield from _merged(files, section, equal_sequences=equal_sequences)
         return
-    if len(section) > 1 and files.table.options.data_evolution_enabled:
+    schema = files.table.schema
+    # Also of one file: the columns of BLOB that came later have no files for its rows.
+    if schema.table_options.data_evolution_enabled and (
+        len(section) > 1 or not set(blob_columns(schema)).isdisjoint(files.columns)
+    ):
         yield from _side_by_side(files, tuple(file for run in section for file in run))
         return
     for run in section:
@@ -258,20 +273,44 @@ def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> 
 
 
 def _side_by_side(files: _Files, group: Group) -> Iterator[pa.RecordBatch]:
-    """Rows whose columns are in several files. All rows of all files are read, so that they stay side by side."""
+    """Rows whose columns are in several files. All rows of all files are read, so that they stay side by side.
+
+    Values of BLOB columns are read of rows that are not deleted and can match, and of no others.
+    """
     table = files.table
-    shares = column_shares(group, table.schema, table.schema_of, files.columns)
+    shares = blob_shares(group, table.schema, table.schema_of, files.columns)
+    plain = [name for name in files.columns if name not in shares]
+    if not shares:
+        for batch in _plain_side_by_side(files, group, plain):
+            yield batch.drop_columns([_POSITION])
+        return
+    where = [part for part in files.where if columns_of(part) <= set(plain)]
+    # Batches of no columns would have no rows.
+    plain = plain or [next(field.name for field in table.schema.row_type if not is_blob(field.type))]
+    with BlobColumns(table, files.location, shares, first_row_id(group[0]) or 0) as blobs:
+        for batch in _plain_side_by_side(files, group, plain):
+            chosen = matching_rows(batch, conjunction(*where)) if where and batch.num_rows else batch
+            yield from blobs.beside(chosen, np.asarray(chosen[_POSITION]), files.columns, files.limit)
+
+
+def _plain_side_by_side(files: _Files, group: Group, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Columns that are not BLOB, and then the position in the group, of rows that are not deleted."""
+    table = files.table
+    shares = column_shares(group, table.schema, table.schema_of, names)
     mask = RowMask(None if files.vectors is None else files.vectors.deleted_rows(anchor(group).name))
     streams = [
-        replace(files, columns=names, vectors=None, where=()).rows(file, with_system_columns=False)
-        for file, names in shares
+        replace(files, columns=share, vectors=None, where=()).rows(file, with_system_columns=False)
+        for file, share in shares
     ]
     first_row = 0
     for parts in in_step(streams):
+        count = parts[0].num_rows
         columns = {name: part[name] for part in parts for name in part.schema.names}
-        batch = pa.RecordBatch.from_arrays([columns[name] for name in files.columns], names=list(files.columns))
-        kept = mask.over(first_row, parts[0].num_rows)
-        first_row += parts[0].num_rows
+        positions = of_numbers(np.arange(first_row, first_row + count), pa.int64())
+        arrays = [*(columns[name] for name in names), positions]
+        batch = pa.RecordBatch.from_arrays(arrays, names=[*names, _POSITION])
+        kept = mask.over(first_row, count)
+        first_row += count
         yield batch if kept is None else batch.filter(kept)
 
 

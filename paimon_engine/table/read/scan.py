@@ -15,7 +15,8 @@ from paimon_engine.collection import without_collection
 from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
-from paimon_engine.meta.column_files import column_groups
+from paimon_engine.meta.blobs import blob_columns
+from paimon_engine.meta.column_files import column_groups, plain_files
 from paimon_engine.meta.cut_bounds import safe_ranges
 from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
@@ -242,12 +243,17 @@ def _single_sections(
 def _column_sections(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[Section]:
-    """Files of the same rows, newest first, each as a run. Statistics count where one file has all that is known."""
+    """Files of the same rows, newest first, each as a run. Statistics count where one file has all that is known.
+
+    Of columns of BLOB there are none.
+    """
+    blobs = frozenset(blob_columns(table.schema))
+    conjuncts = [part for part in conjuncts if not columns_of(part) & blobs]
     parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
     asked = index_filter(table, conjuncts)
     groups = column_groups(entry.file for entry in entries)
     if parts or asked:
-        groups = [group for group in groups if len(group) > 1 or _may_match(table, group[0], parts, asked)]
+        groups = [group for group in groups if len(plain_files(group)) > 1 or _may_match(table, group[0], parts, asked)]
     return [tuple((file,) for file in group) for group in groups]
 
 

@@ -33,6 +33,7 @@ import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.append.dataevolution.DataEvolutionCompactCoordinator;
 import org.apache.paimon.append.dataevolution.DataEvolutionCompactTask;
 import org.apache.paimon.data.BinaryRow;
+import org.apache.paimon.data.BlobPlaceholder;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.deletionvectors.Bitmap64DeletionVector;
@@ -84,6 +85,7 @@ import org.apache.paimon.table.source.TableRead;
 import org.apache.paimon.table.source.TableScan;
 import org.apache.paimon.table.system.SystemTableLoader;
 import org.apache.paimon.types.DataField;
+import org.apache.paimon.types.DataTypeRoot;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 
@@ -272,6 +274,7 @@ public class Paimon2 {
             Sink sink = sink(table, write, user);
             for (JsonNode values : command.get("rows")) {
                 GenericRow row = PaimonValues.row(values, type, kinds ? 1 : 0);
+                setPlaceholders(row, values, type);
                 row.setRowKind(kinds ? RowKind.fromShortString(values.get(0).asText()) : RowKind.INSERT);
                 sink.put(row);
             }
@@ -283,14 +286,30 @@ public class Paimon2 {
         commit(table, user, messages, command);
     }
 
-    /** The messages, their new files for the rows of existing ids. */
+    /** A BLOB that is given as the text "placeholder" is one: its value is in an older file. */
+    private static void setPlaceholders(GenericRow row, JsonNode values, RowType type) {
+        for (int field = 0; field < type.getFieldCount(); field++) {
+            boolean blob = type.getTypeAt(field).getTypeRoot() == DataTypeRoot.BLOB;
+            if (blob && values.get(field).asText().equals("placeholder")) {
+                row.setField(field, BlobPlaceholder.INSTANCE);
+            }
+        }
+    }
+
+    /** The messages, their new files for the rows of existing ids; files of a BLOB column follow each other. */
     private static List<CommitMessage> placed(List<CommitMessage> messages, long first) {
         List<CommitMessage> placed = new ArrayList<>();
         for (CommitMessage message : messages) {
             CommitMessageImpl one = (CommitMessageImpl) message;
             List<DataFileMeta> files = new ArrayList<>();
+            Map<String, Long> next = new HashMap<>();
             for (DataFileMeta file : one.newFilesIncrement().newFiles()) {
-                files.add(file.assignFirstRowId(first));
+                boolean blob = file.fileName().endsWith(".blob");
+                long id = blob ? next.getOrDefault(file.writeCols().get(0), first) : first;
+                if (blob) {
+                    next.put(file.writeCols().get(0), id + file.rowCount());
+                }
+                files.add(file.assignFirstRowId(id));
             }
             DataIncrement increment =
                     new DataIncrement(files, Collections.emptyList(), Collections.emptyList());
@@ -420,7 +439,9 @@ public class Paimon2 {
         List<CommitMessage> messages = new ArrayList<>();
         if (table.coreOptions().dataEvolutionEnabled()) {
             Snapshot latest = table.snapshotManager().latestSnapshot();
-            DataEvolutionCompactCoordinator planner = new DataEvolutionCompactCoordinator(table, true, true, latest);
+            boolean blobs = command.path("blobs").asBoolean(true);
+            DataEvolutionCompactCoordinator planner =
+                    new DataEvolutionCompactCoordinator(table, blobs, true, latest);
             for (DataEvolutionCompactTask task : planner.plan()) {
                 messages.add(task.doCompact(table, user));
             }
