@@ -18,7 +18,6 @@ from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.lsm.budget import Budget
 from paimon_engine.lsm.plan import CompactTask
-from paimon_engine.meta.blobs import check_blobs_writable
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.manifest import DataFile
@@ -127,7 +126,6 @@ def compact(context: Context, spec: Compact) -> CompactResult:
     selection, progress = _selection(spec), CompactionProgress(_budget(spec), spec.max_seconds)
     table = context.table.remembering()
     check_writable(table.options)
-    check_blobs_writable(table.schema)
     goal = _goal(table, selection, spec)
     distributed = Distributed(None) if spec.dry_run else _distribute(context, table, selection)
     with context.phases("plan"):

@@ -3,18 +3,22 @@
 Neighbours whose ids follow each other, up to a file of the target size: the rows of the new file have the ids from the
 first one's on, so that none of them changes.
 
+Files of BLOB columns stay as they are, since each is for rows with certain ids. Neighbours of which one has such files
+and the other has none, as before the column was added, are not joined: Java could not read the rows then.
+
 Source: `DataEvolutionCompactCoordinator` of the Java library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.sections import Section
-from paimon_engine.meta.column_files import Group, column_groups
+from paimon_engine.meta.column_files import Group, blob_cover, column_groups, plain_files
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.row_tracking import first_row_id
+from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
 
 ColumnPack = tuple[Section, ...]
@@ -22,27 +26,30 @@ ColumnPack = tuple[Section, ...]
 
 
 def pack_column_groups(
-    files: Sequence[DataFile], options: TableOptions, *, full: bool
+    files: Sequence[DataFile], options: TableOptions, schema_of: Callable[[int], TableSchema], *, full: bool
 ) -> list[ColumnPack] | NothingToDo:
     """Packs of at least `compaction.min.file-num` files, or of at least two for a full compaction.
 
-    Files without ids, as older releases add them, are left alone.
+    Files without ids, as older releases add them, are left alone, and so are rows of which only some have files of a
+    column of BLOB.
 
     Raises: CorruptTableError, UnsupportedError as `column_groups`.
     """
     least = 2 if full else options.compaction_min_file_num
     packs: list[list[Group]] = []
-    pack_bytes, next_id = 0, -1
+    pack_bytes, next_id, pack_blobs = 0, -1, None
     for group in column_groups(files):
-        first = first_row_id(group[0])
-        if first is None:
+        first, blobs = first_row_id(group[0]), blob_cover(group, schema_of)
+        if first is None or blobs is None:
+            next_id = -1
             continue
-        size_bytes = sum(max(file.size_bytes, options.split_open_file_cost_bytes) for file in group)
+        plain = plain_files(group)
+        size_bytes = sum(max(file.size_bytes, options.split_open_file_cost_bytes) for file in plain)
         is_large = size_bytes > options.target_file_size_bytes
-        if first != next_id or is_large or pack_bytes > options.target_file_size_bytes:
+        if first != next_id or blobs != pack_blobs or is_large or pack_bytes > options.target_file_size_bytes:
             packs.append([])
-            pack_bytes = 0
-        packs[-1].append(group)
+            pack_bytes, pack_blobs = 0, blobs
+        packs[-1].append(plain)
         pack_bytes += size_bytes
         next_id = first + group[0].row_count
     found = [pack for pack in packs if sum(map(len, pack)) >= least]

@@ -8,14 +8,14 @@ Source: `MergeTreeCompactManager`, `MergeTreeCompactTask` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
 from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
 from paimon_engine.lsm.append import pack_small_files, small_file_bytes
-from paimon_engine.lsm.column_packs import pack_column_groups
+from paimon_engine.lsm.column_packs import ColumnPack, pack_column_groups
 from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
@@ -181,16 +181,19 @@ def plan_bucket(
     full: bool,
     now_ms: int,
     deleted_counts: Mapping[str, int] = _NOTHING_DELETED,
+    schema_of: Callable[[int], TableSchema] | None = None,
 ) -> CompactTask | NothingToDo:
     """The compaction of one bucket at `now_ms`, given its live files, and how many rows of each are marked as deleted.
 
     A full compaction rewrites every file with deleted rows, any other those of which a large share is deleted.
+    `schema_of` gives the schemas of files with some of the columns; without it they have that of the table.
     """
     options = schema.table_options
     stale = _stale_files(files, deleted_counts, 0.0 if full else options.compaction_delete_ratio_threshold)
     if not schema.primary_keys:
         if options.data_evolution_enabled:
-            return _plan_columns(partition, bucket, total_buckets, files, options=options, full=full)
+            found = pack_column_groups(files, options, schema_of or (lambda _: schema), full=full)
+            return _columns_task(partition, bucket, total_buckets, found, len(files))
         return _plan_append(partition, bucket, total_buckets, files, options=options, stale=stale, full=full)
     order = key_order(schema.key_type)
     runs = sorted_runs(files, order)
@@ -345,11 +348,10 @@ def _plan_append(
     )
 
 
-def _plan_columns(
-    partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile], *, options: TableOptions, full: bool
+def _columns_task(
+    partition: bytes, bucket: int, total_buckets: int, found: list[ColumnPack] | NothingToDo, file_count: int
 ) -> CompactTask | NothingToDo:
     """Packs of files with columns of the same rows, and of their neighbours; each becomes one file."""
-    found = pack_column_groups(files, options, full=full)
     if isinstance(found, NothingToDo):
         return found
     return CompactTask(
@@ -361,7 +363,7 @@ def _plan_columns(
         rewrites=tuple(found),
         upgrades=(),
         reason="files of the same rows, and small files",
-        run_count=len(files),
+        run_count=file_count,
         is_append=True,
     )
 

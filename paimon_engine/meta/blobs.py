@@ -5,6 +5,7 @@ Source: `SchemaValidation`, `BlobType` of the Java library (2.0).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
@@ -19,6 +20,15 @@ BLOB_FORMAT: Final = "blob"
 def blob_columns(schema: TableSchema) -> tuple[str, ...]:
     """Names of the columns of BLOB, in order."""
     return tuple(field.name for field in schema.row_type if is_blob(field.type))
+
+
+def without_blobs(schema: TableSchema) -> TableSchema:
+    """The schema with the columns that a data file has: all but those of BLOB."""
+    columns = frozenset(blob_columns(schema))
+    if not columns:
+        return schema
+    fields = tuple(field for field in schema.row_type if field.name not in columns)
+    return replace(schema, row_type=replace(schema.row_type, fields=fields))
 
 
 def check_blobs(schema: TableSchema) -> None:
@@ -56,7 +66,7 @@ def check_blobs_readable(schema: TableSchema) -> None:
 
 
 def check_blobs_writable(schema: TableSchema) -> None:
-    """Raises UnsupportedError for columns of BLOB, which are only read."""
+    """Raises UnsupportedError for columns of BLOB, of new rows, which are not written yet."""
     columns = blob_columns(schema)
     if columns:
         raise UnsupportedError(

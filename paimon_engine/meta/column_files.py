@@ -19,7 +19,13 @@ from itertools import pairwise
 from paimon_engine.errors import CorruptTableError, UnsupportedError
 from paimon_engine.meta.blobs import blob_field, is_blob_file
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.row_tracking import TRACKING_COLUMNS, first_row_id, row_ids_from, stored_columns
+from paimon_engine.meta.row_tracking import (
+    TRACKING_COLUMNS,
+    first_row_id,
+    row_ids_from,
+    stored_columns,
+    written_columns,
+)
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.types import is_blob
 
@@ -94,6 +100,45 @@ def blob_shares(
         _check_apart(files)
     fields = (schema.row_type.field(name) for name in columns)
     return {field.name: by_field.get(field.id, []) for field in fields if is_blob(field.type)}
+
+
+def blob_cover(group: Group, schema_of: Callable[[int], TableSchema]) -> frozenset[tuple[int, str]] | None:
+    """The columns of BLOB of which the group has files: ids, and names at that time. None if files of one lack rows.
+
+    Java reads rows only if the files of a column are for all rows of their group, and call it by the same name.
+    """
+    members: dict[tuple[int, str], list[DataFile]] = {}
+    for file in group:
+        if is_blob_file(file):
+            field = blob_field(file, schema_of(file.schema_id))
+            members.setdefault((field.id, field.name), []).append(file)
+    if len({field_id for field_id, _ in members}) < len(members):
+        return None
+    return frozenset(members) if all(_covers(files, group[0]) for files in members.values()) else None
+
+
+def _covers(files: Sequence[DataFile], whole: DataFile) -> bool:
+    """Whether the files of a column have values of all rows of that file."""
+    end = first_row_id(whole) or 0
+    last = end + whole.row_count
+    for first, count in sorted((first_row_id(file) or 0, file.row_count) for file in files):
+        if first > end:
+            return False
+        end = max(end, first + count)
+    return end >= last
+
+
+def check_covered(group: Group) -> None:
+    """Raises CorruptTableError if there are files of a BLOB column for some rows of the group only."""
+    members: dict[tuple[str, ...], list[DataFile]] = {}
+    for file in group:
+        if is_blob_file(file):
+            members.setdefault(written_columns(file) or (), []).append(file)
+    for columns, files in members.items():
+        if not _covers(files, group[0]):
+            raise CorruptTableError(
+                f"{files[0].name} and others have values of {', '.join(columns)} for some rows of {group[0].name} only"
+            )
 
 
 def _check_apart(files: Sequence[DataFile]) -> None:

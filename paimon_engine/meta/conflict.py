@@ -7,13 +7,13 @@ Source: `ConflictDetection` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.binary_row import decode_row, row_order
-from paimon_engine.meta.column_files import column_groups
+from paimon_engine.meta.column_files import check_covered, column_groups
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.types import RowType
@@ -122,13 +122,24 @@ def _does_not_apply(
     try:
         merged = merge_entries([*live, *changes])
         if by_columns:
-            column_groups(entry.file for entry in merged.values() if entry.kind is FileKind.ADD)
+            _check_columns(merged.values(), changes)
     except CorruptTableError as error:
         return str(error)
     gone = sorted(entry.file.name for entry in merged.values() if entry.kind is FileKind.DELETE)
     if gone:
         return f"files to be replaced were already removed: {', '.join(gone[:3])}" + (" …" if len(gone) > 3 else "")
     return None if key_type is None else _overlap(list(merged.values()), key_type)
+
+
+def _check_columns(merged: Iterable[ManifestEntry], changes: Sequence[ManifestEntry]) -> None:
+    """Checks that files of the same rows are side by side, and that files of BLOB columns are for all new rows.
+
+    Others may have added such files for some of the rows that a compaction joins. Raises: CorruptTableError.
+    """
+    added = {entry.file.name for entry in changes if entry.kind is FileKind.ADD}
+    for group in column_groups(entry.file for entry in merged if entry.kind is FileKind.ADD):
+        if not added.isdisjoint(file.name for file in group):
+            check_covered(group)
 
 
 def _overlap(entries: Sequence[ManifestEntry], key_type: RowType) -> str | None:

@@ -57,6 +57,12 @@ def row_ids_from(first: int | None) -> dict[str, int | None]:
     return {_FIRST_ROW_ID: first}
 
 
+def written_columns(file: DataFile) -> tuple[str, ...] | None:
+    """Names of the columns that the file has, where its entry says it; those of its schema else."""
+    listed = file.extras.get(_WRITE_COLUMNS)
+    return None if listed is None else tuple(listed)
+
+
 def stores_row_ids(file: DataFile) -> bool:
     """Whether the file has the columns of tracking."""
     return ROW_ID in (file.extras.get(_WRITE_COLUMNS) or ())
@@ -74,7 +80,7 @@ def without_first_row_id(file: DataFile) -> DataFile:
 
 
 def as_rewritten(file: DataFile, schema: TableSchema) -> DataFile:
-    """The file of rewritten rows, with the names of all its columns, which are those of `schema`."""
+    """The file of rewritten rows, or of some columns, with the names of all its columns, those of `schema`."""
     return replace(file, extras={**file.extras, _WRITE_COLUMNS: list(schema.row_type.names)})
 
 

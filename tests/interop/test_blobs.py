@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Catalog, CorruptTableError, InvalidArgumentError, NotFoundError, UnsupportedError, open_table
+from paimon_engine.executor import LocalExecutor
 from tests.support.canonical import rows_of, text_of
 from tests.support.oracle import JavaPaimon
 
@@ -62,6 +63,37 @@ def alike(java: JavaPaimon, path: str, **at: Any) -> list[Any]:
     tracked = sorted(rows_of(open_table(f"{path}$row_tracking").to_arrow(**at)), key=text_of)
     assert tracked == sorted(java.read(path, system="row_tracking", **at), key=text_of)
     return found
+
+
+def alike_but_for_snapshots(java: JavaPaimon, path: str) -> list[Any]:
+    """The rows, which Java reads as well."""
+    found = sorted(rows_of(open_table(path).to_arrow()), key=text_of)
+    assert found == sorted(java.read(path), key=text_of)
+    return found
+
+
+def with_ids(path: str) -> list[Any]:
+    """Rows with their ids, without the numbers of snapshots, which a compaction makes those of the newest file."""
+    return sorted((row[:-1] for row in rows_of(open_table(f"{path}$row_tracking").to_arrow())), key=text_of)
+
+
+def files_of(path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = open_table(f"{path}$files").to_arrow().to_pylist()
+    return found
+
+
+class Meanwhile(LocalExecutor):
+    """Lets another writer act once after the first tasks are done."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        super().__init__(1)
+        self._waiting = [act]
+
+    def map(self, *args: Any, **how: Any) -> Any:
+        done = super().map(*args, **how)
+        if self._waiting:
+            self._waiting.pop()()
+        return done
 
 
 def blob_files(path: str) -> list[Path]:
@@ -176,6 +208,137 @@ def test_a_column_that_came_later_is_null_in_older_rows(paimon2: JavaPaimon, tmp
     with pytest.raises(RuntimeError, match="should be aligned with normal files"):
         paimon2.read(path)
     assert sorted(rows_of(open_table(path).to_arrow()), key=text_of) == before
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_compaction_leaves_the_files_of_values(file_format: str, paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t", **{"file.format": file_format})
+    before, values = alike(paimon2, path), blob_files(path)
+    ids = with_ids(path)
+
+    done = open_table(path).compact(full=True)
+
+    assert (done.files_before, done.files_after) == (3 + len(values), 1 + len(values))
+    assert blob_files(path) == values
+    assert (alike_but_for_snapshots(paimon2, path), with_ids(path)) == (before, ids)
+    [made] = [one for one in files_of(path) if one["file_format"] == file_format]
+    assert (made["first_row_id"], made["record_count"], made["write_cols"]) == (0, 30, ["k", "s"])
+    assert open_table(path).compact(full=True).status == "noop"
+    paimon2.call("write", table=path, columns=["a"], first_row_id=0, rows=[[f"0x{key:02x}"] for key in range(30)])
+    paimon2.call("write", table=path, rows=[row(key) for key in range(30, 40)])
+    before = alike_but_for_snapshots(paimon2, path)
+    open_table(path).compact(full=True)
+    assert alike_but_for_snapshots(paimon2, path) == before
+    paimon2.call("compact", table=path)
+    assert alike_but_for_snapshots(paimon2, path) == before
+    assert paimon2.problems(path) == []
+    assert open_table(path).verify("rows").status == "sound"
+
+
+def test_rows_from_before_a_column_are_not_joined_with_later_ones(paimon2: JavaPaimon, tmp_path: Path):
+    path = made(paimon2, tmp_path / "t", fields=FIELDS[:2])
+    for step in range(2):
+        paimon2.call("write", table=path, rows=[row(key)[:2] for key in range(step * 5, step * 5 + 5)])
+    paimon2.call("alter", table=path, changes=[{"change": "add", "name": "a", "type": "BLOB"}])
+    for step in range(2, 4):
+        paimon2.call("write", table=path, rows=[row(key)[:3] for key in range(step * 5, step * 5 + 5)])
+    before = alike(paimon2, path)
+
+    open_table(path).compact(full=True)
+
+    assert alike_but_for_snapshots(paimon2, path) == before
+    plain = [one["record_count"] for one in files_of(path) if one["file_format"] == "parquet"]
+    assert plain == [10, 10]
+
+    # The same name is another column after it was dropped, and a renamed one has other names in its files.
+    paimon2.call("alter", table=path, changes=[{"change": "drop", "name": "a"}])
+    paimon2.call("alter", table=path, changes=[{"change": "add", "name": "a", "type": "BLOB"}])
+    paimon2.call("write", table=path, rows=[row(key)[:3] for key in range(20, 25)])
+    before = alike_but_for_snapshots(paimon2, path)
+    assert open_table(path).compact(full=True).status == "noop"
+    assert alike_but_for_snapshots(paimon2, path) == before
+
+
+def test_a_column_added_meanwhile_keeps_rows_apart(paimon2: JavaPaimon, tmp_path: Path):
+    path = made(paimon2, tmp_path / "t", fields=[*FIELDS[:2], ["a", "BLOB"]])
+    for step in range(2):
+        paimon2.call("write", table=path, rows=[row(key)[:3] for key in range(step * 5, step * 5 + 5)])
+    paimon2.call("alter", table=path, changes=[{"change": "add", "name": "b", "type": "BLOB"}])
+
+    def act() -> None:
+        paimon2.call("write", table=path, columns=["b"], first_row_id=0, rows=[[f"0x{key:02x}"] for key in range(5)])
+
+    open_table(path, executor=Meanwhile(act)).compact(full=True)
+
+    assert len(alike(paimon2, path)) == 10
+    assert [one["record_count"] for one in files_of(path) if one["file_format"] == "parquet"] == [5, 5]
+    assert paimon2.problems(path) == []
+
+
+def test_what_java_has_broken_is_left_alone(paimon2: JavaPaimon, tmp_path: Path):
+    path = made(paimon2, tmp_path / "t", fields=FIELDS[:2], **{"compaction.min.file-num": "2"})
+    paimon2.call("write", table=path, rows=[row(key)[:2] for key in range(10)])
+    paimon2.call("alter", table=path, changes=[{"change": "add", "name": "a", "type": "BLOB"}])
+    paimon2.call("write", table=path, rows=[row(key)[:3] for key in range(10, 20)])
+    paimon2.call("compact", table=path, blobs=False)
+    for step in range(4, 6):
+        paimon2.call("write", table=path, rows=[row(key)[:3] for key in range(step * 5, step * 5 + 5)])
+    before = sorted(rows_of(open_table(path).to_arrow()), key=text_of)
+
+    open_table(path).compact(full=True)
+
+    assert sorted(rows_of(open_table(path).to_arrow()), key=text_of) == before
+    assert [one["record_count"] for one in files_of(path) if one["file_format"] == "parquet"] == [20, 10]
+
+
+def test_deleted_rows_stay_deleted_when_files_are_joined(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t", **{"deletion-vectors.enabled": "true"})
+    names = [Path(one["file_path"]).name for one in files_of(path) if one["file_format"] == "parquet"]
+    paimon2.call("delete_positions", table=path, positions={name: [0, 3, 9] for name in names})
+    before = alike(paimon2, path)
+
+    open_table(path).compact(full=True)
+
+    assert alike_but_for_snapshots(paimon2, path) == before
+    assert len(before) == 21
+    assert open_table(path).verify("rows").status == "sound"
+
+
+def test_clean_ups_keep_values_that_something_reaches(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    table = open_table(path)
+    values = blob_files(path)
+    before = alike(paimon2, path)
+    table.create_tag("old")
+    table.compact(full=True)
+    table.purge_files(keep_tags=True)
+    for file in Path(path).rglob("*.*"):
+        os.utime(file, (1, 1))
+
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    table.remove_orphan_files()
+    assert blob_files(path) == values
+    assert sorted(rows_of(open_table(path).to_arrow(tag="old")), key=text_of) == before
+    assert table.verify("files").status == "sound"
+
+    table.delete_tag("old")
+    assert blob_files(path) == []
+    assert table.to_arrow().num_rows == 0
+
+
+def test_a_purge_deletes_values_and_a_rollback_brings_them_back(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    table = open_table(path)
+    before = alike(paimon2, path)
+    table.compact(full=True)
+    table.rollback(snapshot=4)
+    assert alike(paimon2, path) == before
+    table.rollback(snapshot=1)
+    rest = {Path(one["file_path"]).name for one in files_of(path)}
+    assert {file.name for file in blob_files(path)} == {name for name in rest if name.endswith(".blob")}
+    assert len(alike(paimon2, path)) == 10
+    table.purge_files()
+    assert blob_files(path) == []
 
 
 def test_partitions_and_exports(paimon2: JavaPaimon, tmp_path: Path):

@@ -112,6 +112,7 @@ def _plan_bucket(plan: CompactionPlan, bucket: Bucket, total_buckets: int) -> Co
             full=goal.full,
             now_ms=local_wall_clock_ms(table.env.clock()),
             deleted_counts=deleted,
+            schema_of=table.schema_of,
         )
     if isinstance(planned, NothingToDo) or goal.task_memory_bytes is None:
         return planned

@@ -22,7 +22,7 @@ from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.functions import check_storable
-from paimon_engine.meta.blobs import check_blobs_writable
+from paimon_engine.meta.blobs import without_blobs
 from paimon_engine.meta.column_files import anchor, joined_groups
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
@@ -68,7 +68,6 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     """
     table = work.table.load(env)
     check_writable(table.options)
-    check_blobs_writable(table.schema)
     if table.options.data_evolution_enabled:
         return _ColumnsRewrite(_with_large_files(table), work).run()
     return _Rewrite(for_rewriting(table), work).run()
@@ -279,7 +278,8 @@ class _ColumnsRewrite(_Rewrite):
     def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch | CopiedRowGroup]:
         table, task = self._table, self._task
         location = bucket_location(table, task.partition, task.bucket)
-        yield from column_group_rows(table, location, section, table.schema.row_type.names, task.limit)
+        columns = without_blobs(table.schema).row_type.names
+        yield from column_group_rows(table, location, section, columns, task.limit)
 
     def _written(self, group: tuple[Section, ...], writer: RollingWriter) -> Sequence[DataFile]:
         """The one new file, with the ids of its rows; those that are deleted are marked in it."""

@@ -18,6 +18,7 @@ from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, WriteOptions
 from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
 from paimon_engine.merge.window import is_retract
+from paimon_engine.meta.blobs import blob_columns, without_blobs
 from paimon_engine.meta.iceberg.field_ids import with_inner_ids
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.row_tracking import as_rewritten, has_tracking
@@ -148,7 +149,9 @@ class RollingWriter:
 
         Raises: UnsupportedError for a type that the format lacks.
         """
-        self._table = table
+        self._indexes = [] if changelog else wanted_indexes(table.schema)
+        self._is_partial = bool(blob_columns(table.schema))
+        self._table = table = replace(table, schema=without_blobs(table.schema))
         self._directory = bucket_path(table, partition, bucket)
         self._source = source
         self._stores_tracking = has_tracking(table.schema)
@@ -165,7 +168,6 @@ class RollingWriter:
         self._suffix = options.file_suffix(file_format, codec)
         self._traits = FileTraits(level, file_format, changelog)
         self._encoding = replace(_encoding(table.schema, file_format, codec), row_group_bytes=row_group_bytes)
-        self._indexes = [] if changelog else wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -253,7 +255,8 @@ class RollingWriter:
         path = self._paths[-1]
         file, index = self._open.finish(source=self._source)
         self._open = None
-        file = as_rewritten(file, self._table.schema) if self._stores_tracking else file
+        if self._stores_tracking or self._is_partial:
+            file = as_rewritten(file, self._table.schema)
         if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
             self._paths.append(path + SUFFIX)
             with self._table.env.storage.writer(path + SUFFIX) as sink:
