@@ -10,6 +10,7 @@ from typing import Final
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
+from paimon_engine.options.iceberg import HIVE_CLIENT
 
 
 def _refuse(doing: str, reasons: list[str]) -> None:
@@ -150,7 +151,9 @@ def _iceberg_blockers(options: TableOptions) -> list[str]:
     storage = f"'metadata.iceberg.storage' = '{options.iceberg_storage}'"
     if options.iceberg_storage == "disabled":
         return []
-    reasons = [storage] if options.iceberg_storage in ("hive-catalog", "rest-catalog") else []
+    reasons = [storage] if options.iceberg_storage == "rest-catalog" else []
+    if options.iceberg_storage == "hive-catalog" and options.iceberg_hive_client_class != HIVE_CLIENT:
+        reasons.append(f"'metadata.iceberg.hive-client-class' = '{options.iceberg_hive_client_class}'")
     if options.data_evolution_enabled:
         # Iceberg has no files with some of the columns.
         reasons.append(f"{storage} together with 'data-evolution.enabled'")

@@ -39,7 +39,6 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
 from paimon_engine.metastores.filesystem import not_empty
-from paimon_engine.metastores.hive_client import HiveServers, HiveSession, user_name
 from paimon_engine.metastores.hive_entries import (
     COMMENT,
     LOCATION,
@@ -47,12 +46,13 @@ from paimon_engine.metastores.hive_entries import (
     EntrySettings,
     check_tag_partitions,
     is_external,
-    is_paimon,
     kind_of,
     lists_partitions,
     partition_entry,
 )
 from paimon_engine.metastores.stores import LockedStorageSource
+from paimon_engine.servers.hive_client import HiveServers, HiveSession, user_name
+from paimon_engine.servers.hive_values import is_paimon
 from paimon_engine.storage import Storage
 from paimon_engine.table.state import warehouse as directories
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
@@ -80,7 +80,7 @@ def open_metastore(config: CatalogConfig) -> HiveMetastore:
         )
     scheme = config.warehouse.partition("://")[0] if "://" in config.warehouse else ""
     locks = is_true(values, LOCK_ENABLED, default=scheme not in _NEEDS_NO_LOCK)
-    return HiveMetastore(config, HiveServers.of(config), EntrySettings.of(config), locks=locks)
+    return HiveMetastore(config, HiveServers.of(config.values()), EntrySettings.of(config), locks=locks)
 
 
 class HiveMetastore:
@@ -426,7 +426,7 @@ class HiveTableEntry:
 
     @property
     def _servers(self) -> HiveServers:
-        return HiveServers.of(self.config)
+        return HiveServers.of(self.config.values())
 
     def _entry(self, session: HiveSession) -> Any:
         where = f"the Hive metastore at {self._servers}"

@@ -5,67 +5,40 @@ Source: `HiveCatalog`, `HiveTypeUtils`, `HiveTableUtils`, `LocationHelper` of th
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.config import CatalogConfig, is_true
-from paimon_engine.table.state.table_entry import PARTITIONED, TAG_PARTITION
-from paimon_engine.types import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    VariantType,
-    VectorType,
+from paimon_engine.servers.hive_values import (
+    EXTERNAL,
+    INPUT_FORMAT,
+    LOCATION_PARAMETER,
+    OUTPUT_FORMAT,
+    RETENTION,
+    column,
+    column_comment,
+    full_location,
+    is_paimon,
+    plain_location,
 )
+from paimon_engine.table.state.table_entry import PARTITIONED, TAG_PARTITION
 
 LOCATION: Final = "location"
 COMMENT: Final = "comment"
 OWNER: Final = "owner"
 
-_INPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
-_OUTPUT_FORMAT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE: Final = "org.apache.paimon.hive.PaimonSerDe"
 _STORAGE_HANDLER: Final = "org.apache.paimon.hive.PaimonStorageHandler"
-_LOCATION_PARAMETER: Final = "paimon_location"
 _HIVE_PREFIX: Final = "hive."
 _ALWAYS_KEPT: Final = ("partition.expiration-time", "data-file.path-directory")
 """Options that an entry shows even if it does not show all."""
 
-_EXTERNAL: Final = "EXTERNAL_TABLE"
 _MANAGED: Final = "MANAGED_TABLE"
 _VIEW: Final = "VIRTUAL_VIEW"
-_RETENTION: Final = (1 << 31) - 1
-_COLUMN_COMMENT_MAX: Final = 256
-_CHAR_MAX: Final = 255
-_VARCHAR_MAX: Final = 65535
-
-_SIMPLE: Final[Mapping[TypeRoot, str]] = {
-    TypeRoot.BOOLEAN: "boolean",
-    TypeRoot.TINYINT: "tinyint",
-    TypeRoot.SMALLINT: "smallint",
-    TypeRoot.INT: "int",
-    TypeRoot.BIGINT: "bigint",
-    TypeRoot.FLOAT: "float",
-    TypeRoot.DOUBLE: "double",
-    TypeRoot.BINARY: "binary",
-    TypeRoot.VARBINARY: "binary",
-    TypeRoot.BLOB: "binary",
-    TypeRoot.DATE: "date",
-    TypeRoot.TIME: "string",
-    TypeRoot.TIMESTAMP: "timestamp",
-    TypeRoot.TIMESTAMP_LTZ: "timestamp with local time zone",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +74,12 @@ class EntrySettings:
 
     def database_location(self, entry: Any) -> str | None:
         """Directory of a database."""
-        found = (entry.parameters or {}).get(_LOCATION_PARAMETER) if self.location_in_parameters else None
+        found = (entry.parameters or {}).get(LOCATION_PARAMETER) if self.location_in_parameters else None
         return plain_location(found or entry.locationUri)
 
     def table_location(self, entry: Any) -> str | None:
         """Directory of a table."""
-        found = (entry.parameters or {}).get(_LOCATION_PARAMETER) if self.location_in_parameters else None
+        found = (entry.parameters or {}).get(LOCATION_PARAMETER) if self.location_in_parameters else None
         return plain_location(found or (entry.sd.location if entry.sd is not None else None))
 
     def partition_location(self, entry: Any) -> str | None:
@@ -116,14 +89,14 @@ class EntrySettings:
     def put_table(self, entry: Any, location: str) -> None:
         """Writes a table's directory into its entry."""
         if self.location_in_parameters:
-            entry.parameters[_LOCATION_PARAMETER] = full_location(location)
+            entry.parameters[LOCATION_PARAMETER] = full_location(location)
         else:
             entry.sd.location = full_location(location)
 
     def put_partition(self, entry: Any, location: str) -> None:
         """Writes a partition's directory into its entry."""
         if self.location_in_parameters:
-            entry.parameters = {**(entry.parameters or {}), _LOCATION_PARAMETER: full_location(location)}
+            entry.parameters = {**(entry.parameters or {}), LOCATION_PARAMETER: full_location(location)}
         else:
             entry.sd.location = full_location(location)
 
@@ -134,7 +107,7 @@ class EntrySettings:
         own = (COMMENT, OWNER, LOCATION)
         parameters = {key: value for key, value in properties.items() if key not in own}
         if self.location_in_parameters:
-            parameters[_LOCATION_PARAMETER] = full_location(location)
+            parameters[LOCATION_PARAMETER] = full_location(location)
         return types.Database(
             name=name,
             description=properties.get(COMMENT),
@@ -156,9 +129,9 @@ class EntrySettings:
             owner=owner,
             createTime=now_s,
             lastAccessTime=now_s,
-            retention=_RETENTION,
+            retention=RETENTION,
             partitionKeys=[],
-            tableType=_EXTERNAL if is_external else _MANAGED,
+            tableType=EXTERNAL if is_external else _MANAGED,
             parameters={"table_type": "PAIMON", "storage_handler": _STORAGE_HANDLER},
         )
         if is_external:
@@ -171,17 +144,17 @@ class EntrySettings:
     def set_schema(self, types: Any, entry: Any, schema: TableSchema) -> None:
         """Writes columns, partition columns and comment of a schema into an entry."""
         entry.sd = entry.sd or types.StorageDescriptor()
-        entry.sd.inputFormat, entry.sd.outputFormat = _INPUT_FORMAT, _OUTPUT_FORMAT
+        entry.sd.inputFormat, entry.sd.outputFormat = INPUT_FORMAT, OUTPUT_FORMAT
         entry.sd.serdeInfo = entry.sd.serdeInfo or types.SerDeInfo()
         entry.sd.serdeInfo.serializationLib, entry.sd.serdeInfo.parameters = _SERDE, {}
         in_partitions = schema.partition_keys if lists_partitions(schema) else ()
         fields = {field.name: field for field in schema.row_type}
         if in_partitions:
-            entry.partitionKeys = [_column(types, fields[name], fields[name].description) for name in in_partitions]
+            entry.partitionKeys = [column(types, fields[name], fields[name].description) for name in in_partitions]
         elif tag_column := schema.options.get(TAG_PARTITION):
             entry.partitionKeys = [types.FieldSchema(tag_column, "string", None)]
         entry.sd.cols = [
-            _column(types, field, _column_comment(field.description))
+            column(types, field, column_comment(field.description))
             for field in schema.row_type
             if field.name not in in_partitions
         ]
@@ -222,14 +195,9 @@ class EntrySettings:
         return types.EnvironmentContext(properties={**cascade, "DO_NOT_UPDATE_STATS": str(keeps).lower()})
 
 
-def is_paimon(entry: Any) -> bool:
-    """Whether an entry is that of a Paimon table."""
-    return entry.sd is not None and (entry.sd.inputFormat, entry.sd.outputFormat) == (_INPUT_FORMAT, _OUTPUT_FORMAT)
-
-
 def is_external(entry: Any) -> bool:
     """Whether the files of a table stay when it is dropped."""
-    return bool(entry.tableType == _EXTERNAL)
+    return bool(entry.tableType == EXTERNAL)
 
 
 def kind_of(entry: Any) -> str:
@@ -271,62 +239,6 @@ def partition_entry(types: Any, table: Any, values: Sequence[str]) -> Any:
         sd=part,
         parameters={},
     )
-
-
-def plain_location(text: str | None) -> str | None:
-    """A location as this engine writes paths: without the scheme on the local disk, without a slash at the end."""
-    if not text:
-        return None
-    local = re.fullmatch(r"file:(?://)?(/.*)", text)
-    return (local[1] if local else text).rstrip("/")
-
-
-def full_location(path: str) -> str:
-    """A path as the metastore needs it: one without a scheme would be taken to be in its own default store."""
-    if "://" in path or path.startswith("file:"):
-        return path
-    return f"file:{os.path.abspath(path)}"
-
-
-def hive_type(data_type: DataType) -> str:
-    """Hive's name of a type. Raises: UnsupportedError for a type that Hive has nothing for."""
-    match data_type:
-        case ArrayType(element) | VectorType(element):
-            return f"array<{hive_type(element)}>"
-        case MapType(key, value):
-            return f"map<{hive_type(key)},{hive_type(value)}>"
-        case MultisetType(element):
-            return f"map<{hive_type(element)},int>"
-        case RowType(fields) if not isinstance(data_type, VariantType):
-            return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in fields)}>"
-        case AtomicType(root):
-            return _atomic(data_type, root)
-    raise UnsupportedError(f"{data_type} cannot be the type of a column in a Hive metastore")
-
-
-def _atomic(data_type: AtomicType, root: TypeRoot) -> str:
-    match root:
-        case TypeRoot.DECIMAL:
-            return f"decimal({data_type.precision},{data_type.scale})"
-        case TypeRoot.CHAR:
-            return f"char({data_type.length})" if data_type.length <= _CHAR_MAX else "string"
-        case TypeRoot.VARCHAR:
-            return f"varchar({data_type.length})" if data_type.length <= _VARCHAR_MAX else "string"
-    if root not in _SIMPLE:
-        raise UnsupportedError(f"{data_type} cannot be the type of a column in a Hive metastore")
-    return _SIMPLE[root]
-
-
-def _column(types: Any, field: DataField, comment: str | None) -> Any:
-    return types.FieldSchema(field.name, hive_type(field.type), comment)
-
-
-def _column_comment(text: str | None) -> str | None:
-    """A comment as the metastore can keep it: on one line, and cut."""
-    if text is None:
-        return None
-    line = text.replace("\n", " ").replace("\r", " ")
-    return line if len(line) <= _COLUMN_COMMENT_MAX else f"{line[: _COLUMN_COMMENT_MAX - 3]}..."
 
 
 def _state(entry: Any) -> tuple[Any, ...]:

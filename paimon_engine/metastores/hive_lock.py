@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, NotFoundError, StorageError
 from paimon_engine.metastores.config import CatalogConfig
-from paimon_engine.metastores.hive_client import HiveServers, HiveSession, user_name
+from paimon_engine.servers.hive_client import HiveServers, HiveSession, user_name
 from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -128,4 +128,4 @@ class HiveLock:
 def lock_of(config: CatalogConfig, lock_id: str) -> HiveLock:
     """The lock of a table, `database.table`, of a catalog. Raises: InvalidArgumentError."""
     database, _, table = lock_id.partition(".")
-    return HiveLock(HiveServers.of(config), database, table, HiveLockSettings.of(config.values()))
+    return HiveLock(HiveServers.of(config.values()), database, table, HiveLockSettings.of(config.values()))

@@ -11,6 +11,7 @@ from typing import Final
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.options.texts import OptionTexts
 
+HIVE_CLIENT: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _VERSIONS: Final = (2, 3)
 
 
@@ -69,3 +70,45 @@ class IcebergOptions(OptionTexts):
     def iceberg_manifest_legacy_version(self) -> bool:
         """Whether fields of manifest lists are called as in Iceberg 1.4."""
         return self._bool("metadata.iceberg.manifest-legacy-version", default=False)
+
+    # ── catalogs ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def iceberg_databases(self) -> tuple[str, ...]:
+        """Names of the databases in which an Iceberg catalog shows the table; empty for that of the table itself."""
+        return tuple(name.strip() for name in self.raw.get("metadata.iceberg.database", "").split(";") if name.strip())
+
+    @property
+    def iceberg_table(self) -> str | None:
+        """The table's name in an Iceberg catalog, if it has another one there."""
+        return self.raw.get("metadata.iceberg.table") or None
+
+    @property
+    def iceberg_uri(self) -> str | None:
+        """Addresses of the Hive metastore that shows the table to Iceberg."""
+        return self.raw.get("metadata.iceberg.uri") or None
+
+    @property
+    def iceberg_hive_conf_dir(self) -> str | None:
+        """Directory of a `hive-site.xml`, which names the metastore."""
+        return self.raw.get("metadata.iceberg.hive-conf-dir") or None
+
+    @property
+    def iceberg_hadoop_conf_dir(self) -> str | None:
+        """Directory of Hadoop's configuration, which may name the metastore."""
+        return self.raw.get("metadata.iceberg.hadoop-conf-dir") or None
+
+    @property
+    def iceberg_hive_client_class(self) -> str:
+        """Java's client of the metastore."""
+        return self.raw.get("metadata.iceberg.hive-client-class", HIVE_CLIENT)
+
+    @property
+    def iceberg_glue_skip_archive(self) -> bool:
+        """Whether Glue behind the metastore's protocol keeps no earlier version of an entry."""
+        return self._bool("metadata.iceberg.glue.skip-archive", default=False)
+
+    @property
+    def iceberg_hive_skip_update_stats(self) -> bool:
+        """Whether the metastore counts no files of the table."""
+        return self._bool("metadata.iceberg.hive-skip-update-stats", default=False)

@@ -26,9 +26,9 @@ from paimon_engine import (
 from paimon_engine.meta.type_text import to_data_type
 from paimon_engine.metastores import CatalogConfig
 from paimon_engine.metastores.hive import HiveTableEntry
-from paimon_engine.metastores.hive_client import HiveServers
-from paimon_engine.metastores.hive_entries import hive_type
 from paimon_engine.metastores.hive_lock import HiveLock, HiveLockSettings
+from paimon_engine.servers.hive_client import HiveServers
+from paimon_engine.servers.hive_values import hive_type
 from tests.support.hive import HiveServer, JavaHiveCatalog, start_metastore
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -94,14 +94,14 @@ def days(*triples: tuple[str, int, str]) -> pa.Table:
 
 def entry_of(options: dict[str, str], name: str):
     database, _, table = name.partition(".")
-    with HiveServers.of(CatalogConfig.of(None, options)).session() as session:
+    with HiveServers.of(CatalogConfig.of(None, options).values()).session() as session:
         return session.read("get_table", database, table)
 
 
 def change_entry(options: dict[str, str], name: str, change) -> None:
     """What somebody does to an entry by Hive's own means."""
     database, _, table = name.partition(".")
-    with HiveServers.of(CatalogConfig.of(None, options)).session() as session:
+    with HiveServers.of(CatalogConfig.of(None, options).values()).session() as session:
         entry = session.read("get_table", database, table)
         change(entry)
         context = session.types.EnvironmentContext(properties={})
@@ -194,7 +194,7 @@ def test_java_and_we_list_the_same_partitions(catalog: Catalog, db: str, java: J
 
 
 def test_java_and_we_respect_each_others_lock(catalog: Catalog, db: str, java: JavaHiveCatalog, options):
-    servers = HiveServers.of(CatalogConfig.of(None, options))
+    servers = HiveServers.of(CatalogConfig.of(None, options).values())
     impatient = HiveLock(servers, db, "t", HiveLockSettings(50, 300))
     java.send("lock", db, "t")
     assert java.line() == "held"
@@ -215,7 +215,7 @@ def test_java_and_we_respect_each_others_lock(catalog: Catalog, db: str, java: J
 def test_commits_take_the_lock_where_it_is_enabled(db: str, options):
     locked = Catalog(options={**options, "lock.enabled": "true", "lock-acquire-timeout": "300 ms"})
     table = locked.create_table(f"{db}.t", schema=SCHEMA, **KEYED)
-    other = HiveLock(HiveServers.of(CatalogConfig.of(None, options)), db, "t", HiveLockSettings())
+    other = HiveLock(HiveServers.of(CatalogConfig.of(None, options).values()), db, "t", HiveLockSettings())
     other.acquire()
     with pytest.raises(ConflictError, match="commit lock"):
         table.write(rows((1, "a")))
@@ -245,7 +245,7 @@ def test_writers_that_race_under_the_lock_lose_nothing(db: str, options):
 
 
 def test_a_lock_that_was_taken_away_is_noticed(db: str, options):
-    servers = HiveServers.of(CatalogConfig.of(None, options))
+    servers = HiveServers.of(CatalogConfig.of(None, options).values())
     lock = HiveLock(servers, db, "t", HiveLockSettings())
     lock.acquire()
     with servers.session() as session:
@@ -276,7 +276,7 @@ def test_files_without_an_entry_are_entered_when_asked(catalog: Catalog, db: str
     table = catalog.create_table(f"{db}.t", schema=SCHEMA, **KEYED)
     table.write(rows((1, "a")))
     table.alter([{"change": "add_column", "name": "w", "type": "INT"}])
-    with HiveServers.of(CatalogConfig.of(None, options)).session() as session:
+    with HiveServers.of(CatalogConfig.of(None, options).values()).session() as session:
         session.change("drop_table", db, "t", False)
     with pytest.raises(NotFoundError, match="no table"):
         catalog.table(f"{db}.t")
@@ -288,7 +288,7 @@ def test_files_without_an_entry_are_entered_when_asked(catalog: Catalog, db: str
 
 
 def test_a_table_of_hive_is_never_touched(catalog: Catalog, db: str, options):
-    with HiveServers.of(CatalogConfig.of(None, options)).session() as session:
+    with HiveServers.of(CatalogConfig.of(None, options).values()).session() as session:
         types = session.types
         part = types.StorageDescriptor(
             cols=[types.FieldSchema("a", "int", None)],

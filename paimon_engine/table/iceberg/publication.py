@@ -5,7 +5,7 @@
 2. Each snapshot after the base becomes one of Iceberg's, from the files that its commit added and removed. Where there
    is no base, or a snapshot is missing between, the latest one is written from all its files, and history begins again.
 3. `v<id>.metadata.json` is created if absent: of two runs one wins, the other deletes what it wrote. Then the hint
-   names the newest version, and old files are deleted.
+   names the newest version, the catalog shows it, if the table names one, and old files are deleted.
 4. The result is looked at again: of runs at the same time, the one that writes last sees what the others have done.
    Nothing is deleted that the newest metadata has.
 
@@ -19,6 +19,7 @@ not notice that snapshots were rolled back, and writes commits to branches into 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,6 +40,8 @@ from paimon_engine.meta.iceberg.schemas import iceberg_schema, partition_fields
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.servers.iceberg_catalog import Shown
+from paimon_engine.table.iceberg.catalogs import catalog_of
 from paimon_engine.table.iceberg.files import data_entry, is_shown, shown_files, shows_vectors, vector_entries
 from paimon_engine.table.iceberg.place import Place, metadata_directory, place_of
 from paimon_engine.table.state.handle import TableHandle
@@ -65,6 +68,9 @@ def check_iceberg(table: TableHandle) -> None:
     if keeps_iceberg(table):
         metadata_directory(table)
         iceberg_schema(table.schema)
+        catalog = catalog_of(table)
+        if catalog is not None:
+            catalog.check(table.schema)
 
 
 def publish(table: TableHandle) -> None:
@@ -103,7 +109,17 @@ def _is_settled(table: TableHandle) -> bool:
         return snapshot is None
     found = place.metadata(snapshot.id)
     is_same = shows(current(found), snapshot) and found == _of_today(table, found) and _is_whole(place, found)
-    return is_same and place.hint() == snapshot.id
+    catalog = catalog_of(table)
+    is_shown_there = catalog is None or catalog.shows(_shown(place_of(table, found), found))
+    return is_same and is_shown_there and place.hint() == snapshot.id
+
+
+def _shown(place: Place, metadata: Metadata) -> Shown:
+    """What a catalog is to show."""
+    path = place.as_written(place.version_path(metadata["current-snapshot-id"]))
+    if ":" not in path:
+        path = os.path.abspath(path)
+    return Shown(place.table.paths.root, path, place.table.schema, metadata)
 
 
 def _is_whole(place: Place, metadata: Metadata) -> bool:
@@ -168,16 +184,20 @@ def _begin(place: Place, snapshot: Snapshot, versions: Sequence[int]) -> bool:
     return run.finish(snapshot, versions, stale)
 
 
-def _files_of(place: Place, versions: Sequence[int]) -> list[str]:
-    """Manifests and lists of metadata that is replaced; what cannot be read is left to the clean-up of orphans."""
-    found: dict[str, None] = {}
+def _files_of(place: Place, versions: Sequence[int], kept: Sequence[Metadata] = ()) -> list[str]:
+    """Manifests and lists of metadata that is replaced, but for the snapshots in `kept`.
+
+    What cannot be read is left to the clean-up of orphans.
+    """
+    lists: dict[str, None] = {}
     for version in versions:
         try:
-            lists = [one["manifest-list"] for one in place.metadata(version)["snapshots"]]
+            lists.update(dict.fromkeys(one["manifest-list"] for one in place.metadata(version)["snapshots"]))
         except (CorruptTableError, NotFoundError):
             continue
-        found.update(dict.fromkeys(_files_of_lists(place, [path for path in lists if place.here(path) not in found])))
-    return list(found)
+    for one in kept:
+        lists.pop(one["manifest-list"], None)
+    return _files_of_lists(place, list(lists))
 
 
 def _files_of_lists(place: Place, lists: Sequence[str]) -> list[str]:
@@ -287,9 +307,16 @@ class _Run:
         elif place.storage.read(path) != data:
             place.storage.overwrite(path, data)
         place.write_hint(snapshot.id)
+        catalog = catalog_of(table)
+        if catalog is not None:
+            # Before anything is deleted that it shows.
+            catalog.show(_shown(place, self.metadata))
         kept = self.metadata["snapshots"]
         dropped = [one["manifest-list"] for one in before[: len(before) - len(kept)]]
         old = _files_of_lists(place, dropped)
+        if catalog is not None:
+            # Those that stayed while the catalog could not be told.
+            old += _files_of(place, [one for one in versions if one < snapshot.id][:-1], kept)
         self._delete_versions(snapshot, versions)
         _delete_unused(place, [*stale, *old])
         place.write_hint(max(place.versions(), default=snapshot.id))

@@ -301,7 +301,7 @@ def test_old_versions_stay_as_the_table_asks(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({STORAGE: "hive-catalog"}, UnsupportedError, "'hive-catalog'"),
+        ({STORAGE: "hive-catalog"}, InvalidArgumentError, r"needs 'metadata\.iceberg\.uri'"),
         ({STORAGE: "rest-catalog"}, UnsupportedError, "'rest-catalog'"),
         ({STORAGE: "moon"}, InvalidArgumentError, "choose one of"),
         ({"metadata.iceberg.format-version": "4"}, InvalidArgumentError, "choose one of 2, 3"),

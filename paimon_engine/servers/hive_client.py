@@ -12,7 +12,7 @@ import contextlib
 import getpass
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +25,6 @@ from paimon_engine.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_engine.metastores.config import URI, CatalogConfig
 from paimon_engine.units import parse_duration_ms
 
 TIMEOUT: Final = "hive.metastore.client.socket.timeout"
@@ -43,10 +42,9 @@ class HiveServers:
     timeout_ms: int
 
     @classmethod
-    def of(cls, config: CatalogConfig) -> HiveServers:
+    def of(cls, values: Mapping[str, str]) -> HiveServers:
         """Those of a catalog's options. Raises: InvalidArgumentError."""
-        values = config.values()
-        given = [text.strip() for text in values.get(URI, "").split(",") if text.strip()]
+        given = [text.strip() for text in values.get("uri", "").split(",") if text.strip()]
         if not given:
             raise InvalidArgumentError("a Hive catalog needs 'uri', for example thrift://metastore:9083")
         timeout_ms = parse_duration_ms(values.get(TIMEOUT, _TIMEOUT_DEFAULT))
@@ -169,6 +167,11 @@ def _library() -> _Thrift:
         ttypes, ThriftHiveMetastore.Client, TSocket, TBufferedTransport, TBinaryProtocol, TException,
         TApplicationException,
     )  # fmt: skip
+
+
+def check_client() -> None:
+    """Raises UnsupportedError if the client library is not installed."""
+    _library()
 
 
 def user_name() -> str:
