@@ -151,7 +151,10 @@ def _iceberg_blockers(options: TableOptions) -> list[str]:
     storage = f"'metadata.iceberg.storage' = '{options.iceberg_storage}'"
     if options.iceberg_storage == "disabled":
         return []
-    reasons = [storage] if options.iceberg_storage == "rest-catalog" else []
+    reasons = []
+    if options.iceberg_storage == "rest-catalog" and options.iceberg_format_version > 2:
+        # Such a catalog requires ids of rows, which the metadata has none of.
+        reasons.append(f"{storage} together with 'metadata.iceberg.format-version' = '3'")
     if options.iceberg_storage == "hive-catalog" and options.iceberg_hive_client_class != HIVE_CLIENT:
         reasons.append(f"'metadata.iceberg.hive-client-class' = '{options.iceberg_hive_client_class}'")
     if options.data_evolution_enabled:

@@ -36,6 +36,7 @@ from paimon_engine.meta.schema_change import (
 )
 from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.meta.type_text import to_data_type
+from paimon_engine.options.iceberg import check_stored
 from paimon_engine.types import (
     ArrayType,
     DataField,
@@ -116,6 +117,7 @@ def _applied(draft: _Draft, change: SchemaChange) -> TableSchema:
         case MoveColumn():
             return replace(schema, row_type=_move(schema.row_type, change))
         case SetOption(key, value):
+            check_stored(key)
             _check_option(draft, key, value)
             return replace(schema, options={**schema.options, key: value})
         case RemoveOption(key):

@@ -12,7 +12,29 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.options.texts import OptionTexts
 
 HIVE_CLIENT: Final = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
+REST_PREFIX: Final = "metadata.iceberg.rest."
+_REST_SHOWN: Final = frozenset(
+    {
+        *("uri", "warehouse", "prefix", "clients", "scope", "audience", "resource", "oauth2-server-uri"),
+        *("rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "snapshot-loading-mode"),
+    }
+)
+"""Settings of the client of a REST catalog that hold no secret."""
 _VERSIONS: Final = (2, 3)
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether a setting of the client of a REST catalog may hold a secret."""
+    return name not in _REST_SHOWN
+
+
+def check_stored(key: str) -> None:
+    """Raises InvalidArgumentError for an option that must not be written into the schema of a table."""
+    if key.startswith(REST_PREFIX) and may_be_secret(key.removeprefix(REST_PREFIX)):
+        raise InvalidArgumentError(
+            f"'{key}' may hold a secret, which would be stored in the table's schema, where all its readers see it: "
+            "give it when the table is opened, as open_table(path, options={…}), or in a job's table_secrets"
+        )
 
 
 @dataclass(frozen=True)
@@ -82,6 +104,12 @@ class IcebergOptions(OptionTexts):
     def iceberg_table(self) -> str | None:
         """The table's name in an Iceberg catalog, if it has another one there."""
         return self.raw.get("metadata.iceberg.table") or None
+
+    @property
+    def iceberg_rest(self) -> dict[str, str]:
+        """Settings of the client of an Iceberg REST catalog, which may hold secrets."""
+        items = self.raw.items()
+        return {key.removeprefix(REST_PREFIX): text for key, text in items if key.startswith(REST_PREFIX)}
 
     @property
     def iceberg_uri(self) -> str | None:

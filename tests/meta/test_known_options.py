@@ -73,7 +73,7 @@ def test_harmless_options_are_not_refused():
 
 
 def test_options_outside_of_the_core_are_refused_too():
-    for option, value in {"metadata.iceberg.storage": "rest-catalog", "log.system": "kafka"}.items():
+    for option, value in {"log.system": "kafka"}.items():
         with pytest.raises(UnsupportedError, match=f"'{option}' = '{value}'"):
             check_writable(TableOptions({option: value}))
     check_writable(TableOptions({"metadata.iceberg.storage": "disabled", "log.system": "none"}))

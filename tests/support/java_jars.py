@@ -39,9 +39,9 @@ def classpath(artifact: str) -> str:
 
 
 def jar(artifact: str) -> Path:
-    """The jar of an artifact, `group:name:version`, fetched at the first call."""
-    _, name, version = artifact.split(":")
-    found = HOME / f"{name}-{version}.jar"
+    """The jar of an artifact, `group:name:version` or `group:name:version:jar:classifier`, fetched at the first call."""
+    _, name, version, *rest = artifact.split(":")
+    found = HOME / f"{'-'.join((name, version, *rest[1:]))}.jar"
     with _one_at_a_time():
         if not found.exists():
             _fetch(artifact, found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.servers.iceberg_catalog import IcebergCatalog
 from paimon_engine.servers.iceberg_hive import HiveIcebergCatalog
+from paimon_engine.servers.iceberg_rest import RestIcebergCatalog
 from paimon_engine.table.state.handle import TableHandle
 
 _DATABASE_END = ".db"
@@ -16,6 +17,9 @@ def catalog_of(table: TableHandle) -> IcebergCatalog | None:
     if options.iceberg_storage == "hive-catalog":
         databases = options.iceberg_databases or (_database(table),)
         return HiveIcebergCatalog(options, databases, options.iceberg_table or _name(table))
+    if options.iceberg_storage == "rest-catalog":
+        database = options.raw.get("metadata.iceberg.database") or _database(table)
+        return RestIcebergCatalog(options, database, options.iceberg_table or _name(table))
     return None
 
 

@@ -309,6 +309,9 @@ class _Run:
         place.write_hint(snapshot.id)
         catalog = catalog_of(table)
         if catalog is not None:
+            if snapshot.id < max(place.versions()) <= _latest_id(table):
+                # Others have shown a later one by now.
+                return False
             # Before anything is deleted that it shows.
             catalog.show(_shown(place, self.metadata))
         kept = self.metadata["snapshots"]

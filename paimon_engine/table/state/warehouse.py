@@ -19,6 +19,7 @@ from paimon_engine.meta.codec_rules import check_codecs
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.meta.type_text import TypeLike, to_data_type
+from paimon_engine.options.iceberg import check_stored
 from paimon_engine.options.names import check_names
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
@@ -147,6 +148,8 @@ class TableDraft:
         Raises: InvalidArgumentError, UnsupportedError.
         """
         check_names(self.options)
+        for key in self.options:
+            check_stored(key)
         return new_schema(
             columns_of(self.columns),
             primary_keys=self.primary_keys,

@@ -302,7 +302,17 @@ def test_old_versions_stay_as_the_table_asks(tmp_path: Path):
     ("options", "error", "words"),
     [
         ({STORAGE: "hive-catalog"}, InvalidArgumentError, r"needs 'metadata\.iceberg\.uri'"),
-        ({STORAGE: "rest-catalog"}, UnsupportedError, "'rest-catalog'"),
+        ({STORAGE: "rest-catalog"}, InvalidArgumentError, r"needs 'metadata\.iceberg\.rest\.uri'"),
+        (
+            {STORAGE: "rest-catalog", "metadata.iceberg.rest.uri": "http://u:secret@x"},
+            InvalidArgumentError,
+            "contains a password",
+        ),
+        (
+            {STORAGE: "rest-catalog", "metadata.iceberg.rest.uri": "http://x", "metadata.iceberg.format-version": "3"},
+            UnsupportedError,
+            "format-version",
+        ),
         ({STORAGE: "moon"}, InvalidArgumentError, "choose one of"),
         ({"metadata.iceberg.format-version": "4"}, InvalidArgumentError, "choose one of 2, 3"),
         ({"metadata.iceberg.manifest-compression": "lzma"}, UnsupportedError, "'lzma'"),
