@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,24 +12,23 @@ from paimon_engine.clean_up_verbs import CleanUpVerbs
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import Executor
-from paimon_engine.inspect.system_tables import open_system_table
-from paimon_engine.inspect.waits import Wait
 from paimon_engine.maintenance_verbs import MaintenanceVerbs
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
-from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.predicate import Condition
-from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.kept_messages import forget_messages, keep_messages, kept_messages
 from paimon_engine.table.read.open_read import open_read
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.read.reader import read_schema
 from paimon_engine.table.state import warehouse as tables
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot_id
-from paimon_engine.table.write.row_input import batches_of, with_kinds
 from paimon_engine.verbs import MomentLike, time_of
 from paimon_engine.version_verbs import VersionVerbs
+
+if TYPE_CHECKING:
+    from paimon_engine.inspect.waits import Wait
+    from paimon_engine.meta.schema_change import SchemaChange
+    from paimon_engine.table.files.commit_message import CommitMessage
 
 
 class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
@@ -157,6 +156,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         `forget_messages` deletes it; else the removal of orphan files does.
         """
+        from paimon_engine.table.files.kept_messages import keep_messages
+
         return keep_messages(self._handle, messages)
 
     def kept_messages(self, name: str) -> list[CommitMessage]:
@@ -164,10 +165,14 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: NotFoundError if they were deleted; InvalidArgumentError if it is not such a name.
         """
+        from paimon_engine.table.files.kept_messages import kept_messages
+
         return kept_messages(self._handle, name)
 
     def forget_messages(self, name: str) -> None:
         """Deletes what `keep_messages` stored; it may be deleted already. Files of the messages stay."""
+        from paimon_engine.table.files.kept_messages import forget_messages
+
         forget_messages(self._handle, name)
 
     def to_arrow(
@@ -297,6 +302,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
     def _rows_to_write(self, data: Any, row_kinds: Any) -> tuple[str | None, Iterator[pa.RecordBatch] | None]:
         """The column that contains row kinds, and the batches of the data; no batches of a Spark DataFrame."""
+        from paimon_engine.table.write.row_input import batches_of, with_kinds
+
         kind_column = row_kinds if isinstance(row_kinds, str) else None
         if _is_frame(data):
             if row_kinds is not None and kind_column is None:
@@ -313,6 +320,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if self._system is None:
             return open_read(self._source, request)
+        from paimon_engine.inspect.system_tables import open_system_table
+
         return open_system_table(self._source, self._system, request)
 
     def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> actions.alter_table.AlterResult:

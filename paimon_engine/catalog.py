@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paimon_engine import actions
 from paimon_engine.api import Table, names_of
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
-from paimon_engine.inspect.doctor import Finding, examine_programs, examine_store
-from paimon_engine.inspect.system_tables import check_system_table
-from paimon_engine.meta.create_statement import parse_create_table
 from paimon_engine.meta.paths import MAIN_BRANCH
-from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.metastores import CatalogConfig, open_metastore
 from paimon_engine.metastores.base import TableName, checked_database
 from paimon_engine.metastores.config import LOCK_ENABLED, is_true
@@ -22,6 +18,10 @@ from paimon_engine.options.names import check_names
 from paimon_engine.table.state import warehouse as tables
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.warehouse import Columns, TableDraft
+
+if TYPE_CHECKING:
+    from paimon_engine.inspect.doctor import Finding
+    from paimon_engine.meta.schema_change import SchemaChange
 
 
 class Catalog:
@@ -58,6 +58,8 @@ class Catalog:
         Makes and removes a small object in the warehouse. What is wrong is a finding, no error.
         """
         values = self._config.values()
+        from paimon_engine.inspect.doctor import examine_programs, examine_store
+
         kind = values.get("metastore", "filesystem")
         decided_by = "the server" if kind == "rest" else "the catalog's lock" if is_true(values, LOCK_ENABLED) else None
         found = examine_programs() if programs else []
@@ -135,6 +137,8 @@ class Catalog:
         if sql is not None:
             if schema is not None or primary_keys or partition_keys or comment is not None:
                 raise InvalidArgumentError("the statement defines columns, keys and comment; give only options with it")
+            from paimon_engine.meta.create_statement import parse_create_table
+
             wanted = parse_create_table(sql)
             full_name = _named(name, wanted.name)
             all_options = {**(wanted.options or {}), **(options or {})}
@@ -160,7 +164,7 @@ class Catalog:
         """
         text, branch, system = tables.split_system_name(name)
         if system is not None:
-            check_system_table(system)
+            _check_system_table(system)
         dynamic = dict(options or {})
         check_names(dynamic)
         branch = branch or dynamic.pop("branch", MAIN_BRANCH)
@@ -227,12 +231,18 @@ def _opened(
     """`part` is what follows the table in its name: branch and system table."""
     branch, system = part
     if system is not None:
-        check_system_table(system)
+        _check_system_table(system)
     dynamic = dict(options or {})
     check_names(dynamic)
     # An option as good as any other in Java, but here it chooses the files, not how they are read.
     branch = branch or dynamic.pop("branch", MAIN_BRANCH)
     return Table(load_table(path, config, branch=branch, options=dynamic), executor, system)
+
+
+def _check_system_table(name: str) -> None:
+    from paimon_engine.inspect.system_tables import check_system_table
+
+    check_system_table(name)
 
 
 def _named(given: str | None, in_statement: str) -> str:

@@ -6,11 +6,13 @@ Each verb is one call of an action.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from paimon_engine import actions
-from paimon_engine.table.removal.file_removal import DisposalWords
 from paimon_engine.verbs import MomentLike, Verbs
+
+if TYPE_CHECKING:
+    from paimon_engine.table.removal.file_removal import DisposalWords
 
 
 class CleanUpVerbs(Verbs):

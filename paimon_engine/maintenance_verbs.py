@@ -6,13 +6,15 @@ Each verb is one call of an action.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from paimon_engine import actions
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
-from paimon_engine.table.removal.file_removal import DisposalWords
 from paimon_engine.verbs import DurationLike, MomentLike, SizeLike, Verbs
+
+if TYPE_CHECKING:
+    from paimon_engine.table.removal.file_removal import DisposalWords
 
 
 class MaintenanceVerbs(Verbs):

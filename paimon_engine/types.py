@@ -465,3 +465,8 @@ def is_blob(data_type: DataType) -> bool:
 def is_numeric(data_type: DataType) -> bool:
     """Whether values of the type are numbers."""
     return isinstance(data_type, AtomicType) and data_type.root in _NUMERIC_ROOTS
+
+
+def has_char(data_type: DataType) -> bool:
+    """Whether values of the type may have had spaces behind them that a reader of ORC has cut off."""
+    return any(part.root is TypeRoot.CHAR for part in atomic_types(data_type))

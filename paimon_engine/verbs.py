@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from paimon_engine.env import Env
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import checked_user
-from paimon_engine.specs import Edge, decode
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.units import moment_ms
 
@@ -66,6 +65,8 @@ class Verbs(ABC):
         fields = {name: value for name, value in given.items() if name not in _OF_THE_CALL}
         fields |= given.get("how", {}) | more
         table = self._handle
+        from paimon_engine.specs import Edge, decode
+
         asked = decode(spec, fields, edge=Edge(now_ms=table.env.clock()))
         user, on_progress = checked_user(given.get("commit_user")), given.get("on_progress")
         return action(Context(table, self._executor, user, on_progress, open_store=open_store), asked)

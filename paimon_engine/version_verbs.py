@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 
 from paimon_engine import actions, inspect
 from paimon_engine.errors import InvalidArgumentError, shown
-from paimon_engine.specs import IfExists
-from paimon_engine.table.removal.file_removal import DisposalWords
 from paimon_engine.table.state.moments import newest_at_time, only_tidied
 from paimon_engine.table.state.snapshots import tag_names
 from paimon_engine.verbs import DurationLike, MomentLike, Verbs, time_of
+
+if TYPE_CHECKING:
+    from paimon_engine.specs import IfExists
+    from paimon_engine.table.removal.file_removal import DisposalWords
 
 
 class VersionVerbs(Verbs):

@@ -193,11 +193,6 @@ def _has_limited_text(data_type: DataType) -> bool:
     )
 
 
-def has_char(data_type: DataType) -> bool:
-    """Whether values of the type may have had spaces behind them that the reader has cut off."""
-    return any(part.root is TypeRoot.CHAR for part in atomic_types(data_type))
-
-
 def _fitted(array: pa.Array, data_type: DataType) -> pa.Array:
     """Values with their limited texts, at any depth, cut to their length; spaces behind a CHAR are left out.
 

@@ -15,7 +15,7 @@ from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, in
 from paimon_engine.format.parquet_page_sizes import check_row_counts
 from paimon_engine.format.parquet_watch import WatchedFile
 from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_indices, reading_of
-from paimon_engine.format.shredded_variants import joined, physical_schema
+from paimon_engine.format.variant_columns import physical_schema
 
 READ_BUFFER_BYTES = 65_536
 
@@ -99,6 +99,8 @@ class StoredFile:
             self._watch.begin_batch()
 
     def _joined(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from paimon_engine.format.shredded_variants import joined
+
         for rows in batches:
             yield from joined(rows, schema, self.path, self._limit.size_bytes)
 

@@ -19,54 +19,16 @@ from paimon_engine.arrow_variant import ARROW_VARIANT, is_arrow_variant
 from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format.layout import copied, leaf_arrays
 from paimon_engine.format.variant_bytes import Leftovers
+from paimon_engine.format.variant_columns import METADATA, TYPED, VALUE, physical_type
 from paimon_engine.format.variant_nodes import ARRAY, NO_KEY, OBJECT, BadVariantError, Nodes, Placed, TooLongError
 from paimon_engine.format.variant_scalars import Ints, scalars_of, spans_of
 
-_METADATA: Final = "metadata"
-_VALUE: Final = "value"
-_TYPED: Final = "typed_value"
 _NODES_MAX: Final = 1 << 18
 """About how many nodes are put together at once; each takes some hundred bytes meanwhile."""
 
 
 class UnknownShreddingError(Exception):
     """A type of `typed_value` that Java puts into no VARIANT; says which."""
-
-
-def physical_schema(wanted: pa.Schema, stored: pa.Schema) -> pa.Schema:
-    """The columns, where a VARIANT that the file has in several columns has the file's type."""
-    names = {*stored.names}
-    return pa.schema(
-        [
-            field.with_type(_physical(field.type, stored.field(field.name).type)) if field.name in names else field
-            for field in wanted
-        ]
-    )
-
-
-def _is_shredded(stored: pa.DataType) -> bool:
-    """Whether a VARIANT has other columns than its two; where one of these is missing, joining them fails."""
-    names = {field.name for field in stored} if pa.types.is_struct(stored) else set()
-    return _TYPED in names or not names >= {_VALUE, _METADATA}
-
-
-def _physical(wanted: pa.DataType, stored: pa.DataType) -> pa.DataType:
-    """The type, with the file's own where it has a VARIANT in several columns."""
-    if is_arrow_variant(wanted):
-        return stored if _is_shredded(stored) else wanted
-    if pa.types.is_struct(wanted) and pa.types.is_struct(stored):
-        inner = {field.name: field.type for field in stored}
-        return pa.struct(
-            [
-                field.with_type(_physical(field.type, inner[field.name])) if field.name in inner else field
-                for field in wanted
-            ]
-        )
-    if pa.types.is_map(wanted) and pa.types.is_map(stored):
-        return pa.map_(wanted.key_field, wanted.item_field.with_type(_physical(wanted.item_type, stored.item_type)))
-    if pa.types.is_list(wanted) and pa.types.is_list(stored):
-        return pa.list_(wanted.value_field.with_type(_physical(wanted.value_type, stored.value_type)))
-    return wanted
 
 
 def joined(rows: pa.RecordBatch, wanted: pa.Schema, path: str, size_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -94,7 +56,7 @@ def _node_count(leaf: pa.Array) -> int:
 
 
 def _has_shredded(stored: pa.DataType, wanted: pa.DataType | None) -> bool:
-    return wanted is not None and _physical(wanted, stored) != wanted
+    return wanted is not None and physical_type(wanted, stored) != wanted
 
 
 def _joined(rows: pa.RecordBatch, columns: dict[str, pa.DataType], path: str, size_bytes: int) -> pa.RecordBatch:
@@ -117,7 +79,7 @@ def _joined(rows: pa.RecordBatch, columns: dict[str, pa.DataType], path: str, si
 
 def _whole(array: pa.Array, wanted: pa.DataType, bytes_max: int | None) -> pa.Array:
     """The array with each VARIANT in it as a whole."""
-    if _physical(wanted, array.type) == wanted:
+    if physical_type(wanted, array.type) == wanted:
         return array
     mask = array.is_null() if array.null_count else None
     if is_arrow_variant(wanted):
@@ -165,7 +127,7 @@ class _Joining:
 
     def __init__(self, array: pa.Array) -> None:
         fields = _fields_of(array, top=True)
-        metadata = fields.get(_METADATA)
+        metadata = fields.get(METADATA)
         if metadata is None or metadata.null_count:
             raise BadVariantError("a VARIANT has no metadata")
         self._names = list(dict.fromkeys(_field_names(array.type)))
@@ -198,7 +160,7 @@ class _Joining:
         if array.null_count:
             raise BadVariantError("a part of a VARIANT is null")
         fields = _fields_of(array, top=top)
-        typed, value = fields.get(_TYPED), fields.get(_VALUE)
+        typed, value = fields.get(TYPED), fields.get(VALUE)
         has_typed, has_value = _is_valid(typed, len(array)), _is_valid(value, len(array))
         if not may_miss and not (has_typed | has_value).all():
             raise BadVariantError("a VARIANT has no value")
@@ -245,7 +207,7 @@ class _Joining:
 def _fields_of(group: pa.Array, *, top: bool) -> dict[str, pa.Array]:
     """The columns of a group of `value` and `typed_value`."""
     names = [field.name for field in group.type] if pa.types.is_struct(group.type) else []
-    allowed = {_VALUE, _TYPED, _METADATA} if top else {_VALUE, _TYPED}
+    allowed = {VALUE, TYPED, METADATA} if top else {VALUE, TYPED}
     if not names or len({*names}) != len(names) or not {*names} <= allowed:
         raise BadVariantError(f"a VARIANT has parts of the type {group.type}")
     return dict(zip(names, group.flatten(), strict=True))
@@ -253,9 +215,9 @@ def _fields_of(group: pa.Array, *, top: bool) -> dict[str, pa.Array]:
 
 def _field_names(kind: pa.DataType) -> Iterator[str]:
     """The names of fields that have columns, at every depth."""
-    if not pa.types.is_struct(kind) or kind.get_field_index(_TYPED) < 0:
+    if not pa.types.is_struct(kind) or kind.get_field_index(TYPED) < 0:
         return
-    typed = kind.field(_TYPED).type
+    typed = kind.field(TYPED).type
     if pa.types.is_struct(typed):
         for field in typed:
             yield field.name

@@ -43,10 +43,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_engine.merge.difference import equal_values
-from paimon_engine.merge.window import Positions, Window, is_retract
+from paimon_engine.merge.records import LEVEL, is_retract
+from paimon_engine.merge.window import Positions, Window
 from paimon_engine.meta.schema import VALUE_KIND
 
-LEVEL: Final = "_LEVEL"
 SOURCE: Final = "_SOURCE"
 POSITION: Final = "_POSITION"
 

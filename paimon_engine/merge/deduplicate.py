@@ -10,9 +10,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.arrow_values import as_numbers, of_numbers
-from paimon_engine.merge.window import Window, is_retract
-from paimon_engine.meta.schema import VALUE_KIND
+from paimon_engine.arrow_values import of_numbers
+from paimon_engine.merge.window import Window
 
 
 def deduplicate(window: Window) -> pa.RecordBatch:
@@ -21,9 +20,3 @@ def deduplicate(window: Window) -> pa.RecordBatch:
         return window.rows
     # Indices computed here need no bounds check.
     return pc.take(window.rows, of_numbers(window.newest, pa.int64()), boundscheck=False)
-
-
-def drop_retracts(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows without −U and −D."""
-    retracts = is_retract(as_numbers(rows[VALUE_KIND]))
-    return rows.filter(pa.array(~retracts)) if retracts.any() else rows

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.merge.window import Window, is_retract
+from paimon_engine.merge.records import is_retract
+from paimon_engine.merge.window import Window
 from paimon_engine.meta.schema import VALUE_KIND
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -11,7 +11,7 @@ from paimon_engine.merge.aggregate import Aggregation, check_columns
 from paimon_engine.merge.deduplicate import deduplicate
 from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.first_row import first_row
-from paimon_engine.merge.partial_update import PartialUpdate, removing_groups, sequence_groups
+from paimon_engine.merge.partial_update import PartialUpdate, sequence_groups
 from paimon_engine.merge.window import SequenceOrder, Window
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
@@ -84,18 +84,6 @@ def check_storable(schema: TableSchema, merged: pa.RecordBatch) -> None:
                     f"column {name!r}: merging the versions of a key gives a number that does not fit "
                     f"{merged[name].type}; give the column a type of more digits: {error}"
                 ) from error
-
-
-def merge_columns(schema: TableSchema, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Columns that rows must have so that merging gives the `wanted` ones, in table order."""
-    needed = {*wanted, *schema.trimmed_primary_keys, *schema.table_options.sequence_fields}
-    if schema.table_options.merge_engine == "partial-update":
-        groups = sequence_groups(schema)
-        removing = removing_groups(schema, groups)
-        for group in groups:
-            if group in removing or needed & {*group.by, *group.members}:
-                needed |= {*group.by}
-    return tuple(name for name in schema.row_type.names if name in needed)
 
 
 def sequence_order(options: TableOptions) -> SequenceOrder:

@@ -14,26 +14,17 @@ Source: `ReducerMergeFunctionWrapper`, `LookupMergeFunction` of the Java library
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_engine.format.layout import cast_rows
 from paimon_engine.merge.functions import MergeFunction
-from paimon_engine.merge.window import Window, is_retract
+from paimon_engine.merge.records import LEVEL, is_retract
+from paimon_engine.merge.window import Window
 from paimon_engine.meta.schema import VALUE_KIND
 
-LEVEL: Final = "_LEVEL"
-"""Column of the records of a round: the level of their file."""
-
 _Marks = npt.NDArray[np.bool_]
-
-
-def with_level(rows: pa.RecordBatch, level: int) -> pa.RecordBatch:
-    """The rows, with the level of their file as a last column."""
-    return rows.append_column(pa.field(LEVEL, pa.int32()), pa.repeat(pa.scalar(level, pa.int32()), rows.num_rows))
 
 
 def merge_rounds(

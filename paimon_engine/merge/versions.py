@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.gather import elements_at, gather, replaced, valid_at, validity
-from paimon_engine.merge.window import Positions, Window, is_retract
+from paimon_engine.merge.records import is_retract
+from paimon_engine.merge.window import Positions, Window
 from paimon_engine.meta.schema import VALUE_KIND
 
 Mask = npt.NDArray[np.bool_]

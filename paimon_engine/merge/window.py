@@ -19,6 +19,7 @@ from paimon_engine.merge.equality import joined_codes
 from paimon_engine.merge.gather import validity
 from paimon_engine.merge.key_order import order_keys
 from paimon_engine.merge.keys import Keys
+from paimon_engine.merge.records import is_retract
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 Positions = npt.NDArray[np.intp]
@@ -141,8 +142,3 @@ def _dense_ranks(column: pa.Array) -> npt.NDArray[np.int64]:
 def _ranks_with_nulls(column: pa.Array) -> npt.NDArray[np.int64]:
     """Ranks from 1 on, 0 for nulls."""
     return np.where(validity(column), _dense_ranks(column), 0)
-
-
-def is_retract(kinds: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
-    """Which row kinds take a row away: −U (1) and −D (3)."""
-    return np.asarray(kinds.astype(np.int8) & 1, dtype=bool)

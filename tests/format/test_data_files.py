@@ -23,7 +23,7 @@ from paimon_engine.errors import CorruptTableError, InvalidArgumentError, Unsupp
 from paimon_engine.format import orc
 from paimon_engine.format.layout import BatchLimit, WriteOptions
 from paimon_engine.predicate import col
-from paimon_engine.table.files.data_file import READERS, WRITERS
+from paimon_engine.table.files.formats import READERS, WRITERS
 
 FORMATS = sorted(READERS)
 
@@ -358,7 +358,7 @@ def test_an_orc_file_that_is_given_up_does_not_end_the_process(tmp_path: Path):
     program = f"""
 import pyarrow as pa
 from paimon_engine.format.layout import BatchLimit, WriteOptions
-from paimon_engine.table.files.data_file import WRITERS
+from paimon_engine.table.files.formats import WRITERS
 rows = pa.table({{"a": [1, 2]}})
 with open({str(tmp_path / "given-up.orc")!r}, "wb") as sink:
     writer = WRITERS["orc"](sink, rows.schema, WriteOptions("zstd"))

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge import frontier
 from paimon_engine.merge import sorted_parts as sorted_parts_module
-from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
+from paimon_engine.merge.deduplicate import deduplicate
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import sequence_order
 from paimon_engine.merge.keys import normalise_keys
+from paimon_engine.merge.records import drop_retracts
 from paimon_engine.merge.sorted_parts import sorted_parts
 from paimon_engine.merge.window import SequenceOrder, sort_window
 from paimon_engine.options import TableOptions

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.columns import merge_columns
 from paimon_engine.merge.deduplicate import deduplicate
-from paimon_engine.merge.functions import merge_columns, merge_function
+from paimon_engine.merge.functions import merge_function
 from paimon_engine.options import TableOptions
 from tests.merge.engine_model import Record
 from tests.merge.engine_runs import ITEM, Engine, records_of, schema_of

@@ -23,7 +23,7 @@ import pytest
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.options import TableOptions
 from paimon_engine.supported import check_readable, check_writable
-from paimon_engine.table.files.data_file import READERS
+from paimon_engine.table.files.formats import READERS
 from tests.support.canonical import Row, text_of
 from tests.support.golden import golden_folder
 from tests.support.reference import missing, reference_part

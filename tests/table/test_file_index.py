@@ -22,7 +22,8 @@ from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.compaction.reindex import ReindexTask, reindex
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import bucket_location, read_data_file
-from paimon_engine.table.files.file_index import FileIndexWriter, selected_rows, wanted_indexes
+from paimon_engine.table.files.file_index import FileIndexWriter, wanted_indexes
+from paimon_engine.table.files.index_filter import selected_rows
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import TableHandle, bucket_path, load_table
 from paimon_engine.table.state.manifests import live_entries

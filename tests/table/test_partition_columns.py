@@ -16,7 +16,7 @@ from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import READERS, WRITERS
+from paimon_engine.table.files.formats import READERS, WRITERS
 from paimon_engine.table.state.handle import bucket_path
 from tests.support.canonical import assert_same_rows
 from tests.support.oracle import JavaPaimon

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, Failed
-from paimon_engine.format import orc, parquet
+from paimon_engine.format import parquet
 from paimon_engine.format.hash_index import Hashes
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.merge.keys import normalise_keys
@@ -53,7 +53,7 @@ from paimon_engine.table.files.file_filter import counts_nan, is_float
 from paimon_engine.table.files.hash_index import key_hashes, read_hashes
 from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.state.handle import PlainTable, TableHandle
-from paimon_engine.types import AtomicType, RowType
+from paimon_engine.types import AtomicType, RowType, has_char
 
 _NO_KEYS: Final = (
     "has no columns {}, as paimon-rust writes files; newer Java and others read it, Java 0.9 refuses to merge it if it "
@@ -342,7 +342,7 @@ class _FileCheck:
                 what = f"has {actual.null_count} nulls, its statistics say {noted.null_count}"
                 self._problems.append(f"column {field.name} {what}")
             # Where there is a NaN no bounds were gathered; those of ORC files leave it out, and count spaces of CHARs.
-            is_other = not counts_nan(self._file) and (is_float(field) or orc.has_char(field.type))
+            is_other = not counts_nan(self._file) and (is_float(field) or has_char(field.type))
             if actual.min is None or is_other:
                 continue
             if noted.max is not None and noted.max < actual.max <= upper(field.type, noted.max):

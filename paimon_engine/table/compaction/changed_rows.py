@@ -21,11 +21,11 @@ from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import KeyOrder, key_order
 from paimon_engine.lsm.plan import CompactTask, KeyRange
 from paimon_engine.lsm.sections import Section
-from paimon_engine.merge.changes import LEVEL, POSITION, SOURCE, Changed, ChangeRule, changes_of
-from paimon_engine.merge.deduplicate import drop_retracts
+from paimon_engine.merge.changes import POSITION, SOURCE, Changed, ChangeRule, changes_of
 from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
+from paimon_engine.merge.records import LEVEL, drop_retracts
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.predicate import Predicate

@@ -12,7 +12,8 @@ from paimon_engine.env import Env
 from paimon_engine.errors import StorageError
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.table.files.data_file import bucket_location, read_data_file
-from paimon_engine.table.files.file_index import SUFFIX, FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
+from paimon_engine.table.files.file_index import FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
+from paimon_engine.table.files.index_filter import SUFFIX
 from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
 from paimon_engine.table.state.unneeded import delete_unneeded
 

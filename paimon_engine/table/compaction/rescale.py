@@ -18,9 +18,10 @@ import pyarrow as pa
 from paimon_engine.env import Env
 from paimon_engine.lsm.levels import key_order, level_count
 from paimon_engine.lsm.sections import sections
-from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
+from paimon_engine.merge.deduplicate import deduplicate
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import check_storable, sequence_order
+from paimon_engine.merge.records import drop_retracts
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.files.bucket_vectors import BucketVectors

@@ -20,8 +20,8 @@ from paimon_engine.executor import ahead
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
-from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.functions import check_storable
+from paimon_engine.merge.records import drop_retracts
 from paimon_engine.meta.blobs import without_blobs
 from paimon_engine.meta.column_files import anchor, joined_groups
 from paimon_engine.meta.index_manifest import IndexFile

@@ -14,7 +14,7 @@ import numpy as np
 from paimon_engine.env import Env
 from paimon_engine.executor import Done, Executor
 from paimon_engine.lsm.plan import CompactTask
-from paimon_engine.merge.window import is_retract
+from paimon_engine.merge.records import is_retract
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.table.files.data_file import bucket_location, read_row_kinds
 from paimon_engine.table.state.handle import PlainTable, TableHandle

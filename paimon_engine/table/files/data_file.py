@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from paimon_engine.arrow_values import of_numbers
 from paimon_engine.errors import UnsupportedError, damaged
-from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.bitmaps import RowBitmap
-from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
+from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
 from paimon_engine.format.parquet_bounds import SparedColumns
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
@@ -33,66 +32,17 @@ from paimon_engine.storage import Storage
 from paimon_engine.table.files.entry_check import RowCheck
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import FileFilter, file_filter
+from paimon_engine.table.files.formats import READERS, SKIPPING_READERS, Positioned
 from paimon_engine.table.files.lost_keys import LostKeys
 from paimon_engine.table.files.partition_columns import not_as_stored, partition_values, with_partition
 from paimon_engine.table.files.projection import narrowed_like
 from paimon_engine.table.files.row_ids import add_row_ids
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
-from paimon_engine.types import stored_arrow, to_arrow
+from paimon_engine.types import DataType, has_char, stored_arrow, to_arrow
 
 _INSERTS: Final = (0, 0)
 """Smallest and largest `_VALUE_KIND` of rows that are all `+I`."""
 _SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_KIND, pa.int8()))
-
-
-class FileWriter(Protocol):
-    """Writes batches of one schema to one file."""
-
-    @property
-    def stored_bounds(self) -> Mapping[str, tuple[Any, Any]] | None:
-        """Smallest and largest value of columns of texts, integers, days (as integers) and decimals of up to 18 digits.
-
-        They are known after `close`. None: others find them.
-        """
-
-    @property
-    def bytes_written(self) -> int:
-        """About how large the file is already."""
-
-    @property
-    def bytes_pending(self) -> int:
-        """Arrow bytes that wait in memory, and are not part of `bytes_written`."""
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Adds rows."""
-
-    def close_row_group(self) -> None:
-        """Encodes the rows that wait."""
-
-    def close(self) -> None:
-        """Writes what is left; the caller closes the sink."""
-
-
-Positioned = Iterator[tuple[int, pa.RecordBatch]]
-"""Batches, each with the position of its first row in the file."""
-
-SKIPPING_READERS: Final[Mapping[str, Callable[..., Positioned]]] = {
-    "parquet": parquet.read_matching,
-    "orc": orc.read_matching,
-}
-"""File format → function that leaves out parts of a file of which its statistics say that no row matches."""
-
-READERS: Final = {"parquet": parquet.read_batches, "orc": orc.read_batches, "avro": avro_rows.read_batches}
-"""File format → function that streams batches of some columns."""
-
-BeginFile = Callable[[BinaryIO, pa.Schema, WriteOptions], FileWriter]
-
-WRITERS: Final[Mapping[str, BeginFile]] = {
-    "parquet": parquet.ParquetWriter,
-    "orc": orc.OrcWriter,
-    "avro": avro_rows.AvroWriter,
-}
-"""File format → what writes batches of one schema to one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +162,7 @@ def read_data_file(
             omitted = frozenset() if choice is None else choice.omitted
             here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
             check.columns(found, [name for name in names if name not in here and name not in omitted])
-            rows = lost.put_back(first_row, orc.fitted(found, stored_types) if file.format == "orc" else found)
+            rows = lost.put_back(first_row, _as_java_reads(found, stored_types) if file.format == "orc" else found)
             left_out = {one.field.name for one in sources if one.stored is not None and one.stored.name in omitted}
             read = [one for one in sources if one.field.name not in here and one.field.name not in left_out]
             batch = with_partition(
@@ -234,6 +184,13 @@ def read_data_file(
             if mask.ends_before(first_row + batch.num_rows):
                 return
     check.finish(is_complete=skipping is None and scan.row_groups is None)
+
+
+def _as_java_reads(rows: pa.RecordBatch, types: Mapping[str, DataType]) -> pa.RecordBatch:
+    """Rows of an ORC file, with texts as long as their types allow."""
+    from paimon_engine.format.orc import fitted
+
+    return fitted(rows, types)
 
 
 def _check_format(file: DataFile) -> None:
@@ -274,7 +231,7 @@ def _row_check(path: str, file: DataFile, file_schema: TableSchema, *, is_sorted
     """What rows of a file are compared with."""
     # Without the spaces behind a CHAR, a key may be outside the bounds that Java noted.
     is_sorted = is_sorted and not file_schema.table_options.clustering_overrides_keys
-    has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
+    has_order = is_sorted and not (file.format == "orc" and has_char(file_schema.key_type))
     key_type = file_schema.key_type if file_schema.primary_keys else None
     return RowCheck(path, file, key_type, is_sorted=has_order, warns=warns)
 
@@ -307,7 +264,7 @@ def read_stored_keys(
         for rows in READERS[file.format](stream, pa.schema(columns), path=path, limit=BATCH_LIMIT):
             if rows.num_columns and rows.schema.names != [column.name for column in columns]:
                 raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
-            yield orc.fitted(rows, types) if file.format == "orc" else rows
+            yield _as_java_reads(rows, types) if file.format == "orc" else rows
 
 
 def read_row_kinds(table: TableHandle, location: BucketLocation, file: DataFile) -> Iterator[pa.Array]:
@@ -341,7 +298,7 @@ def _positioned(
     limit, dictionary_columns = scan.limit, scan.dictionary_columns
     if scan.row_groups is not None:
         where = None if skipping is None else skipping.where
-        yield from parquet.read_matching(
+        yield from SKIPPING_READERS["parquet"](
             stream,
             wanted,
             where,
@@ -359,7 +316,7 @@ def _positioned(
         return
     first_row = 0
     read = (
-        partial(parquet.read_batches, dictionary_columns=dictionary_columns, choose=choice)
+        partial(READERS["parquet"], dictionary_columns=dictionary_columns, choose=choice)
         if dictionary_columns or choice is not None
         else READERS[file_format]
     )

@@ -1,4 +1,4 @@
-"""Indexes of data files: built while a file is written, queried before it is read.
+"""Indexes of data files: built while a file is written, read by `index_filter`.
 
 An index of at most `file-index.in-manifest-threshold` is stored in the manifest entry, a larger one in a file next to
 the data file, which the entry lists among its extra files. Names in an index are those of the file's schema.
@@ -9,15 +9,13 @@ Source: `DataFileIndexWriter`, `FileIndexEvaluator` of the Java library.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.errors import CorruptTableError
-from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.file_index.container import encode_container, read_head, read_index
 from paimon_engine.format.file_index.kinds import (
     IndexBuilder,
@@ -27,19 +25,14 @@ from paimon_engine.format.file_index.kinds import (
     index_specs,
     indexed_type,
 )
-from paimon_engine.format.file_index.lookup import FileIndexes
 from paimon_engine.format.file_index.values import stored_values
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.predicate import And, Predicate, bind, columns_of, find_field
 from paimon_engine.table.files.external import data_file_at
-from paimon_engine.table.files.file_filter import has_padded_texts
+from paimon_engine.table.files.index_filter import index_name
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.types import AtomicType, MapType, to_arrow, to_arrow_schema
-
-SUFFIX: Final = ".index"
-
+from paimon_engine.types import AtomicType, to_arrow
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,17 +97,6 @@ class FileIndexWriter:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def index_name(file: DataFile) -> str | None:
-    """Name of the index file next to the data file; None if it has none.
-
-    Raises: CorruptTableError if there are several.
-    """
-    names = [name for name in file.extra_files if name.endswith(SUFFIX)]
-    if len(names) > 1:
-        raise CorruptTableError(f"data file {file.name} has several index files: {', '.join(names)}")
-    return names[0] if names else None
-
-
 def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[tuple[str, str]]:
     """Name and type of each index that a data file has.
 
@@ -152,66 +134,3 @@ def _read_all(stream: BinaryIO, path: str) -> None:
         for location in locations.values():
             if location is not None:
                 read_index(stream, location, path)
-
-
-def index_filter(table: TableHandle, conjuncts: Sequence[Predicate]) -> Predicate | None:
-    """The filter for indexes, bound to the table's types; None if there is none, or the table's options disable it."""
-    if not conjuncts or not table.options.file_index_read_enabled:
-        return None
-    return bind(And(tuple(conjuncts)), to_arrow_schema(table.schema.row_type))
-
-
-def embedded_index_excludes(table: TableHandle, file: DataFile, where: Predicate | None) -> bool:
-    """Whether the index in the manifest shows that no row of the file can match.
-
-    Raises: CorruptTableError.
-    """
-    if where is None or file.embedded_file_index is None:
-        return False
-    selected = _embedded_rows(table, file, where)
-    return selected is not None and not len(selected)
-
-
-def selected_rows(table: TableHandle, directory: str, file: DataFile, where: Predicate | None) -> RowBitmap | None:
-    """Rows of a file that can match, by its indexes; None for all.
-
-    Raises: NotFoundError, CorruptTableError.
-    """
-    if where is None:
-        return None
-    if file.embedded_file_index is not None:
-        return _embedded_rows(table, file, where)
-    name = index_name(file)
-    if name is None:
-        return None
-    source, directory = data_file_at(table, directory, file)
-    path = f"{directory}/{name}"
-    with source.open(path) as stream:
-        indexes = FileIndexes(stream, path, row_count=file.row_count, columns=_columns(table, file, where))
-        return _rows(indexes, where)
-
-
-def _embedded_rows(table: TableHandle, file: DataFile, where: Predicate) -> RowBitmap | None:
-    assert file.embedded_file_index is not None
-    stream, label = io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}"
-    columns = _columns(table, file, where)
-    return _rows(FileIndexes(stream, label, row_count=file.row_count, columns=columns), where)
-
-
-def _rows(indexes: FileIndexes, where: Predicate) -> RowBitmap | None:
-    rows = indexes.rows(where)
-    return None if rows is None else RowBitmap({0: rows})
-
-
-def _columns(table: TableHandle, file: DataFile, where: Predicate) -> Mapping[str, tuple[str, AtomicType]]:
-    """Name in the file's index and type of what has one type in table and file: columns, and values of keys of MAPs."""
-    names = unchanged_columns(table.schema_of(file.schema_id), table.schema)
-    stored = {name: (in_file, table.schema.row_type.field(name).type) for in_file, name in names.items()}
-    found = {name: (in_file, kind) for name, (in_file, kind) in stored.items() if isinstance(kind, AtomicType)}
-    arrow_schema = to_arrow_schema(table.schema.row_type)
-    for name in columns_of(where) - stored.keys():
-        path, _ = find_field(arrow_schema, name)
-        in_file, kind = stored.get(path[0], ("", None))
-        if len(path) == 2 and isinstance(kind, MapType) and isinstance(kind.value, AtomicType):
-            found[name] = (f"{in_file}[{path[1].as_py()}]", kind.value)
-    return {name: (in_file, kind) for name, (in_file, kind) in found.items() if not has_padded_texts(file, kind)}

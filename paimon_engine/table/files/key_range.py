@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from paimon_engine.format.binary_row import decode_row, to_arrow_array
 from paimon_engine.lsm.levels import key_order
-from paimon_engine.lsm.plan import KeyRange
 from paimon_engine.merge.keys import count_up_to, normalise_keys
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Compare, Predicate
 from paimon_engine.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, TypeRoot
+
+if TYPE_CHECKING:
+    from paimon_engine.lsm.plan import KeyRange
 
 _PLAIN_ROOTS: Final = INTEGER_ROOTS | STRING_ROOTS - {TypeRoot.CHAR}
 """Types whose values in a key are those of a filter; behind a CHAR, some keys have spaces and some have not."""

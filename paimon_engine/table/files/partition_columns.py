@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from paimon_engine.format import orc
 from paimon_engine.format.binary_row import decode_row, to_arrow_array
 from paimon_engine.meta.schema import TableSchema
+from paimon_engine.types import has_char
 
 PartitionScalars = Mapping[str, pa.Scalar]
 """Partition column → its value in every row of a bucket."""
@@ -36,7 +36,7 @@ def not_as_stored(schema: TableSchema, values: PartitionScalars, file_format: st
     """Those of the values that files of the format store in another form."""
     if file_format != "orc":
         return {}
-    return {name: value for name, value in values.items() if orc.has_char(schema.row_type.field(name).type)}
+    return {name: value for name, value in values.items() if has_char(schema.row_type.field(name).type)}
 
 
 def with_partition(

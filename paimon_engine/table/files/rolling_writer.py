@@ -17,7 +17,7 @@ from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_valu
 from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, WriteOptions
 from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
-from paimon_engine.merge.window import is_retract
+from paimon_engine.merge.records import is_retract
 from paimon_engine.meta.blobs import blob_columns, without_blobs
 from paimon_engine.meta.iceberg.field_ids import with_inner_ids
 from paimon_engine.meta.manifest import DataFile, FileSource
@@ -25,8 +25,9 @@ from paimon_engine.meta.row_tracking import as_rewritten, has_tracking
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
-from paimon_engine.table.files.data_file import WRITERS
-from paimon_engine.table.files.file_index import SUFFIX, FileIndexWriter, wanted_indexes
+from paimon_engine.table.files.file_index import FileIndexWriter, wanted_indexes
+from paimon_engine.table.files.formats import WRITERS
+from paimon_engine.table.files.index_filter import SUFFIX
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.table.state.unneeded import delete_unneeded
 from paimon_engine.types import (

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.meta.schema_rules import check_default
 from paimon_engine.types import DataField
 
 
@@ -37,5 +36,7 @@ def fill_nulls(rows: pa.RecordBatch, defaults: Mapping[str, pa.Scalar]) -> pa.Re
 
 def _scalar(field: DataField, text: str) -> pa.Scalar:
     key = f"'fields.{field.name}.default-value'"
+    from paimon_engine.meta.schema_rules import check_default
+
     check_default(field.type, text, key)
     return cast(pa.array([text]), STRING, field.type)[0]

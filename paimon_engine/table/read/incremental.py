@@ -24,9 +24,7 @@ import pyarrow as pa
 
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sections
-from paimon_engine.merge.deduplicate import drop_retracts
-from paimon_engine.merge.difference import differences
-from paimon_engine.merge.functions import sequence_order
+from paimon_engine.merge.records import drop_retracts
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -182,6 +180,9 @@ def _rows_identity(entry: ManifestEntry) -> FileIdentity:
 
 
 def _compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
+    from paimon_engine.merge.difference import differences
+    from paimon_engine.merge.functions import sequence_order
+
     location = bucket_location(table, unit.partition, unit.bucket)
     before = _state(table, location, unit.before, unit.vectors_before)
     after = _state(table, location, unit.after, unit.vectors_after)

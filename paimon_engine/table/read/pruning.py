@@ -34,7 +34,6 @@ from paimon_engine.predicate import (
     matches,
     may_match,
 )
-from paimon_engine.table.files.bucketing import bucket_numbers
 from paimon_engine.table.files.internal_values import internal_predicate
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.live_columns import Choice, of_buckets
@@ -122,6 +121,8 @@ def _bucket_choice(
     combinations = list(product(*(fixed[name] for name in keys)))
     if not combinations:
         return lambda _total, _schema_id: frozenset()
+    from paimon_engine.table.files.bucketing import bucket_numbers
+
     arrow_schema = to_arrow_schema(schema.row_type)
     batch = pa.record_batch(
         {

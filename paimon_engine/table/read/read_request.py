@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.meta.tag_periods import periods_of_names
 from paimon_engine.predicate import Condition
 from paimon_engine.specs import Index, Moment, Spec
 from paimon_engine.table.state.changelogs import earliest_change_id, read_commit
@@ -406,6 +405,8 @@ def _switched_on(handle: TableHandle, options: Mapping[str, str], key: str) -> b
 
 def _to_automatic_tag(handle: TableHandle, name: str) -> Scope:
     """From the automatic tag before the one of that name; nothing where either does not exist, as in Java."""
+    from paimon_engine.meta.tag_periods import periods_of_names
+
     periods = periods_of_names(handle.options)
     end = periods.time_of(name)
     if end is None:

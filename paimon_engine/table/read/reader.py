@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +17,8 @@ import pyarrow as pa
 from paimon_engine.arrow_values import of_numbers
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
 from paimon_engine.lsm.sections import Section
-from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
-from paimon_engine.merge.frontier import merge_runs
-from paimon_engine.merge.functions import merge_columns, merge_function, sequence_order
-from paimon_engine.merge.repeated import merge_repeated_runs
-from paimon_engine.merge.rounds import merge_rounds, with_level
+from paimon_engine.merge.columns import merge_columns
+from paimon_engine.merge.records import drop_retracts, with_level
 from paimon_engine.meta.blobs import blob_columns, check_blobs_readable
 from paimon_engine.meta.column_files import Group, anchor, blob_shares, column_shares
 from paimon_engine.meta.manifest import DataFile
@@ -48,8 +44,7 @@ from paimon_engine.table.files.data_file import (
     read_data_file,
 )
 from paimon_engine.table.files.deletion_vectors import DeletedRows, VectorReader
-from paimon_engine.table.files.file_index import index_filter, selected_rows
-from paimon_engine.table.files.key_range import RangeReader
+from paimon_engine.table.files.index_filter import index_filter, selected_rows
 from paimon_engine.table.files.projection import narrowed, path_of, projected, projected_schema
 from paimon_engine.table.read.batches import in_step
 from paimon_engine.table.read.blob_values import BlobColumns
@@ -57,6 +52,9 @@ from paimon_engine.table.read.default_values import default_scalars, fill_nulls
 from paimon_engine.table.read.scan import Split, plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import is_blob
+
+if TYPE_CHECKING:
+    from paimon_engine.table.files.key_range import RangeReader
 
 ROW_KIND: Final = "rowkind"
 _ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
@@ -131,7 +129,7 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
         for section in split.sections:
             skipping = skipping_conjuncts(table, section, conjuncts)
             omittable = None if len(section) > 1 or split.has_equal_sequences else unmerged
-            files = _Files(narrow, location, needed, vectors, skipping, omittable)
+            files = SectionFiles(narrow, location, needed, vectors, skipping, omittable)
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
 
@@ -210,7 +208,7 @@ def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class SectionFiles:
     """How to read the files of a section: the columns, without deleted rows, and where rows may be left out."""
 
     table: TableHandle
@@ -256,9 +254,9 @@ class _Files:
                     yield with_level(kept, file.level) if with_levels else kept
 
 
-def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
+def _section_rows(files: SectionFiles, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
     if files.table.schema.primary_keys:
-        yield from _merged(files, section, equal_sequences=equal_sequences)
+        yield from _one_per_key(files, section, equal_sequences=equal_sequences)
         return
     schema = files.table.schema
     # Also of one file: the columns of BLOB that came later have no files for its rows.
@@ -272,7 +270,7 @@ def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> 
             yield from files.rows(file, with_system_columns=False)
 
 
-def _side_by_side(files: _Files, group: Group) -> Iterator[pa.RecordBatch]:
+def _side_by_side(files: SectionFiles, group: Group) -> Iterator[pa.RecordBatch]:
     """Rows whose columns are in several files. All rows of all files are read, so that they stay side by side.
 
     Values of BLOB columns are read of rows that are not deleted and can match, and of no others.
@@ -293,7 +291,7 @@ def _side_by_side(files: _Files, group: Group) -> Iterator[pa.RecordBatch]:
             yield from blobs.beside(chosen, np.asarray(chosen[_POSITION]), files.columns, files.limit)
 
 
-def _plain_side_by_side(files: _Files, group: Group, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _plain_side_by_side(files: SectionFiles, group: Group, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Columns that are not BLOB, and then the position in the group, of rows that are not deleted."""
     table = files.table
     shares = column_shares(group, table.schema, table.schema_of, names)
@@ -318,7 +316,7 @@ def column_group_rows(
     table: TableHandle, location: BucketLocation, section: Section, columns: Sequence[str], limit: BatchLimit
 ) -> Iterator[pa.RecordBatch]:
     """The rows of files with columns of the same rows, deleted ones included, in the order of their ids."""
-    yield from _section_rows(_Files(table, location, columns, limit=limit), section, equal_sequences=False)
+    yield from _section_rows(SectionFiles(table, location, columns, limit=limit), section, equal_sequences=False)
 
 
 def merge_section(
@@ -341,60 +339,16 @@ def merge_section(
     `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, location, columns, vectors, where, None, keys, limit, keep, dictionary_columns, row_groups)
-    yield from _merged(files, section, equal_sequences=False)
+    files = SectionFiles(
+        table, location, columns, vectors, where, None, keys, limit, keep, dictionary_columns, row_groups
+    )
+    yield from _one_per_key(files, section, equal_sequences=False)
 
 
-def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
-    """As `merge_section`. With `equal_sequences` the order of the runs decides between records of equal sequence.
+def _one_per_key(files: SectionFiles, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
+    """As `merge_section`; `merged_runs` says what `equal_sequences` changes."""
+    if len(section) == 1:
+        return files.run_rows(section[0], alone=True)
+    from paimon_engine.table.read.merged_runs import merged_runs
 
-    A run may then contain a key several times, and as many rows of the key are returned.
-    """
-    table = files.table
-    oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
-    alone = len(oldest_first) == 1
-    if equal_sequences and not alone:
-        yield from _merged_rounds(files, section)
-        return
-    runs = [files.run_rows(run, alone=alone) for run in oldest_first]
-    if alone:
-        yield from runs[0]
-        return
-    order = sequence_order(table.options)
-    if table.options.levels_hold_older_versions:
-        runs = _newest_of_levels(files, oldest_first)
-    else:
-        ranges = [_sequence_range(run) for run in oldest_first]
-        order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
-    merge = merge_function(table.schema)
-    # Unlike a loop, this keeps no window in memory while the next one is read.
-    yield from map(merge, merge_runs(runs, table.schema.key_type, order))
-
-
-def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
-    """Rows of runs that contain a key several times; the order of the runs decides between equal sequence numbers."""
-    schema, options = files.table.schema, files.table.options
-    runs = [files.run_rows(run, alone=True, with_levels=True) for run in section]
-    merge = merge_function(schema, lone=True)
-    for window in merge_repeated_runs(runs, schema.key_type, sequence_order(options)):
-        yield merge_rounds(
-            window,
-            merge,
-            upper_is_complete=options.levels_hold_older_versions,
-            # An aggregation retracts them nevertheless: the option only drops deletes when they are written.
-            ignores_retracts=options.ignore_delete and options.merge_engine != "aggregation",
-        )
-
-
-def _newest_of_levels(files: _Files, section: Sequence[Sequence[DataFile]]) -> list[Iterator[pa.RecordBatch]]:
-    """The runs, those above level 0 joined to one: the newest record of a key in it already includes all older ones."""
-    upper = [[file for file in run if file.level > 0] for run in section]
-    lowest = [[file for file in run if file.level == 0] for run in section]
-    joined, apart = ([files.run_rows(run) for run in runs] for runs in (upper, lowest))
-    windows = merge_runs(joined, files.table.schema.key_type, sequence_order(files.table.options))
-    return [(deduplicate(window) for window in windows), *apart]
-
-
-def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
-    """Smallest and largest sequence number in a run."""
-    return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
+    return merged_runs(files, section, equal_sequences=equal_sequences)

@@ -29,7 +29,7 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.files.deletion_vectors import VectorLocation, vector_locations
 from paimon_engine.table.files.file_filter import counts_nan, has_padded_texts
-from paimon_engine.table.files.file_index import embedded_index_excludes, index_filter
+from paimon_engine.table.files.index_filter import embedded_index_excludes, index_filter
 from paimon_engine.table.files.internal_values import internal_predicate
 from paimon_engine.table.files.old_keys import with_keys_of_today
 from paimon_engine.table.read.pruning import entry_filter, matching_buckets, matching_partitions

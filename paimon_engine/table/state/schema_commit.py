@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paimon_engine.env import Env
 from paimon_engine.errors import (
@@ -18,13 +18,9 @@ from paimon_engine.errors import (
     PaimonError,
     UnsupportedError,
 )
-from paimon_engine.merge.functions import check_merge_options
-from paimon_engine.meta.alteration import altered
 from paimon_engine.meta.codec_rules import check_codecs, has_codecs
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
-from paimon_engine.meta.schema_change import SchemaChange
-from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.options import TableOptions
 from paimon_engine.options.names import check_names
 from paimon_engine.supported import check_writable
@@ -32,6 +28,9 @@ from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.level_mode import check_switch
 from paimon_engine.table.state.schema_service import SchemaService
 from paimon_engine.table.state.snapshots import latest_snapshot
+
+if TYPE_CHECKING:
+    from paimon_engine.meta.schema_change import SchemaChange
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +43,9 @@ class _LostError(Exception):
 
 def check_rules(schema: TableSchema) -> None:
     """Raises InvalidArgumentError or UnsupportedError for a schema that no table should get."""
+    from paimon_engine.merge.functions import check_merge_options
+    from paimon_engine.meta.schema_rules import check_schema
+
     check_schema(schema)
     check_merge_options(schema)
 
@@ -111,6 +113,8 @@ def _through_service(
 
 def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
     """The stored schema, and what the changes make of it after all checks; the very same if they change nothing."""
+    from paimon_engine.meta.alteration import altered
+
     before = stored_schema(table)
     latest = latest_snapshot(table)
     after = altered(before, changes, has_snapshots=latest is not None, time_ms=table.env.clock())

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.meta.schema_change import SchemaChange
 
 if TYPE_CHECKING:
+    from paimon_engine.meta.schema_change import SchemaChange
     from paimon_engine.table.state.handle import TableHandle
 
 

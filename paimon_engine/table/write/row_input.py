@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.format.layout import copied
-from paimon_engine.merge.window import is_retract
+from paimon_engine.merge.records import is_retract
 from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.variants import has_bad_variant, holds_variant

@@ -1,0 +1,73 @@
+"""Merging the runs of a section: the order of its runs, and the function of the table's merge engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_engine.lsm.sections import Section
+from paimon_engine.merge.deduplicate import deduplicate
+from paimon_engine.merge.frontier import merge_runs
+from paimon_engine.merge.functions import merge_function, sequence_order
+from paimon_engine.merge.repeated import merge_repeated_runs
+from paimon_engine.merge.rounds import merge_rounds
+from paimon_engine.meta.manifest import DataFile
+
+if TYPE_CHECKING:
+    from paimon_engine.table.read.reader import SectionFiles
+
+
+def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
+    """One row per key of a section of several runs, as `merge_section` gives them.
+
+    With `equal_sequences` the order of the runs decides between records of equal sequence. A run may then contain a key
+    several times, and as many rows of the key are returned.
+    """
+    table = files.table
+    oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
+    if equal_sequences:
+        yield from _rounds(files, section)
+        return
+    runs = [files.run_rows(run) for run in oldest_first]
+    order = sequence_order(table.options)
+    if table.options.levels_hold_older_versions:
+        runs = _newest_of_levels(files, oldest_first)
+    else:
+        ranges = [_sequence_range(run) for run in oldest_first]
+        order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
+    merge = merge_function(table.schema)
+    # Unlike a loop, this keeps no window in memory while the next one is read.
+    yield from map(merge, merge_runs(runs, table.schema.key_type, order))
+
+
+def _rounds(files: SectionFiles, section: Section) -> Iterator[pa.RecordBatch]:
+    """Rows of runs that contain a key several times; the order of the runs decides between equal sequence numbers."""
+    schema, options = files.table.schema, files.table.options
+    runs = [files.run_rows(run, alone=True, with_levels=True) for run in section]
+    merge = merge_function(schema, lone=True)
+    for window in merge_repeated_runs(runs, schema.key_type, sequence_order(options)):
+        yield merge_rounds(
+            window,
+            merge,
+            upper_is_complete=options.levels_hold_older_versions,
+            # An aggregation retracts them nevertheless: the option only drops deletes when they are written.
+            ignores_retracts=options.ignore_delete and options.merge_engine != "aggregation",
+        )
+
+
+def _newest_of_levels(files: SectionFiles, section: Sequence[Sequence[DataFile]]) -> list[Iterator[pa.RecordBatch]]:
+    """The runs, those above level 0 joined to one: the newest record of a key in it already includes all older ones."""
+    upper = [[file for file in run if file.level > 0] for run in section]
+    lowest = [[file for file in run if file.level == 0] for run in section]
+    joined, apart = ([files.run_rows(run) for run in runs] for runs in (upper, lowest))
+    windows = merge_runs(joined, files.table.schema.key_type, sequence_order(files.table.options))
+    return [(deduplicate(window) for window in windows), *apart]
+
+
+def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
+    """Smallest and largest sequence number in a run."""
+    return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
