@@ -28,14 +28,14 @@ from paimon_engine.errors import UnsupportedError, damaged
 NULL: Final = -1
 PLACEHOLDER: Final = -2
 
-_VERSION: Final = 1
-_MAGIC: Final = struct.pack("<i", 1481511375)
-_FOOTER: Final = struct.Struct("<iB")
-_HEAD_BYTES: Final = len(_MAGIC)
-_TAIL: Final = struct.Struct("<qI")
-_FRAME_BYTES: Final = _HEAD_BYTES + _TAIL.size
+VERSION: Final = 1
+MAGIC: Final = struct.pack("<i", 1481511375)
+FOOTER: Final = struct.Struct("<iB")
+_HEAD_BYTES: Final = len(MAGIC)
+TAIL: Final = struct.Struct("<qI")
+FRAME_BYTES: Final = _HEAD_BYTES + TAIL.size
 _VARINT_BYTES_MAX: Final = 10
-_VALUE_BYTES_MAX: Final = (1 << 31) - 1 - _FRAME_BYTES
+_VALUE_BYTES_MAX: Final = (1 << 31) - 1 - FRAME_BYTES
 _READ_BYTES: Final = 8 << 20
 """Records that follow each other are read together, up to about so many bytes; a longer one is read alone."""
 
@@ -52,7 +52,7 @@ class BlobIndex:
     @property
     def value_bytes(self) -> Numbers:
         """Length of each row's value, 0 for rows without a record."""
-        return np.maximum(self.lengths - _FRAME_BYTES, 0)
+        return np.maximum(self.lengths - FRAME_BYTES, 0)
 
 
 def read_index(source: BinaryIO, size_bytes: int, row_count: int, path: str) -> BlobIndex:
@@ -60,19 +60,19 @@ def read_index(source: BinaryIO, size_bytes: int, row_count: int, path: str) -> 
 
     Raises: CorruptTableError. Memory is limited by the size of the file, whatever its bytes say.
     """
-    end = size_bytes - _FOOTER.size
+    end = size_bytes - FOOTER.size
     if end < 0:
-        raise damaged(path, f"it has {size_bytes} bytes, a file of a BLOB column at least {_FOOTER.size}")
-    index_bytes, version = _FOOTER.unpack(_read(source, end, _FOOTER.size, path))
-    if version != _VERSION:
-        raise damaged(path, f"expected version {_VERSION} of the format of BLOB files, found {version}")
+        raise damaged(path, f"it has {size_bytes} bytes, a file of a BLOB column at least {FOOTER.size}")
+    index_bytes, version = FOOTER.unpack(_read(source, end, FOOTER.size, path))
+    if version != VERSION:
+        raise damaged(path, f"expected version {VERSION} of the format of BLOB files, found {version}")
     if not row_count <= index_bytes <= min(end, row_count * _VARINT_BYTES_MAX):
         raise damaged(path, f"its index has {index_bytes} bytes, which is impossible for {row_count} rows")
     records_end = end - index_bytes
     lengths = _decoded_lengths(_read(source, records_end, index_bytes, path), path)
     if len(lengths) != row_count:
         raise damaged(path, f"its index has {len(lengths)} rows, its manifest says {row_count}")
-    has_record = lengths >= _FRAME_BYTES
+    has_record = lengths >= FRAME_BYTES
     if not np.all(has_record | (lengths == NULL) | (lengths == PLACEHOLDER)):
         raise damaged(path, "its index has a length that no record can have")
     taken = np.where(has_record, lengths, 0)
@@ -149,11 +149,11 @@ def _values(source: BinaryIO, offsets: Numbers, lengths: Numbers, path: str) -> 
     view, relative = memoryview(data), (offsets - begin).tolist()
     # The checksum is a call for each record, as long as the record is.
     for start, length in zip(relative, lengths.tolist(), strict=True):
-        tail = start + length - _TAIL.size
-        stored, crc = _TAIL.unpack_from(data, tail)
+        tail = start + length - TAIL.size
+        stored, crc = TAIL.unpack_from(data, tail)
         checked = view[start : start + length - 4]
-        if data[start : start + _HEAD_BYTES] != _MAGIC or stored != length or crc != zlib.crc32(checked):
+        if data[start : start + _HEAD_BYTES] != MAGIC or stored != length or crc != zlib.crc32(checked):
             raise damaged(path, f"the record at {begin + start} is not as its index and its checksum say")
     ends = np.array([*relative, size_bytes], np.int32)
     records = pa.BinaryArray.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(data)])
-    return pc.binary_slice(records, _HEAD_BYTES, -_TAIL.size)
+    return pc.binary_slice(records, _HEAD_BYTES, -TAIL.size)

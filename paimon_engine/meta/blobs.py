@@ -65,15 +65,6 @@ def check_blobs_readable(schema: TableSchema) -> None:
         )
 
 
-def check_blobs_writable(schema: TableSchema) -> None:
-    """Raises UnsupportedError for columns of BLOB, of new rows, which are not written yet."""
-    columns = blob_columns(schema)
-    if columns:
-        raise UnsupportedError(
-            f"column {columns[0]!r}: type BLOB is read, but not written yet; use BYTES for new tables"
-        )
-
-
 def is_blob_file(file: DataFile) -> bool:
     """Whether the file has values of a column of BLOB."""
     return file.format == BLOB_FORMAT

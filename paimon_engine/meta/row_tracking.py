@@ -121,8 +121,10 @@ def number_rows(
     """The entries of a commit with the ids and the sequence numbers of their rows, and the next id that is free.
 
     A sequence number of zero means that of the snapshot: all rows of a file have it if the smallest is zero.
+    Files of BLOB columns come behind the file of their rows, and get its ids, each column from the first one on.
     """
     numbered = []
+    first, ends = next_row_id, dict[tuple[str, ...], int]()
     for entry in entries:
         file = entry.file
         # Numbers of a compacted file are those of its rows; rows of a release without row tracking may have zero.
@@ -132,7 +134,13 @@ def number_rows(
             elif file.max_sequence_number == 0:
                 file = replace(file, max_sequence_number=snapshot_id)
             if file.file_source == FileSource.APPEND and first_row_id(file) is None and not stores_row_ids(file):
-                file = replace(file, extras={**file.extras, _FIRST_ROW_ID: next_row_id})
-                next_row_id += file.row_count
+                columns = written_columns(file) or ()
+                if file.format == "blob":
+                    begin = ends.get(columns, first)
+                    ends[columns] = begin + file.row_count
+                else:
+                    begin, first, ends = next_row_id, next_row_id, {}
+                    next_row_id += file.row_count
+                file = replace(file, extras={**file.extras, _FIRST_ROW_ID: begin})
         numbered.append(entry if file is entry.file else replace(entry, file=file))
     return numbered, next_row_id

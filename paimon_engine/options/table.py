@@ -174,6 +174,11 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions, IcebergOptions):
         return self._size("target-file-size", default)
 
     @property
+    def blob_target_file_size_bytes(self) -> int:
+        """Size at which a writer begins the next file of a BLOB column."""
+        return self._size("blob.target-file-size", self.target_file_size_bytes)
+
+    @property
     def bucket_append_ordered(self) -> bool:
         """Whether the rows of a bucket of an append table must be read in the order in which they were written."""
         return self._bool("bucket-append-ordered", default=True)

@@ -9,10 +9,12 @@ import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.blob import NULL, PLACEHOLDER, read_index, read_values
+from paimon_engine.format.blob_writer import BlobWriter
 from tests.support.blob_bytes import Value, blob_file, framed, index_of, record
 
 PATH = "some/x.blob"
@@ -40,6 +42,34 @@ def test_values_are_those_of_the_rows():
     assert read(data, len(values), some) == [values[row] for row in some]
     assert read(blob_file([]), 0) == []
     assert read(blob_file([NULL]), 1) == []
+
+
+def test_what_is_written_is_a_file_of_these_values():
+    made = random.Random(8)
+    values = [made.choice([None, made.randbytes(made.choice([0, 1, 200, 70_000, 1 << 21]))]) for _ in range(300)]
+    array = pa.array([b"before", *values, None], pa.binary())[1:-1]
+    sink = io.BytesIO()
+    writer = BlobWriter(sink)
+    while len(array):
+        count = writer.rows_until(array, writer.size_bytes + made.randrange(1, 1 << 22))
+        writer.write(array[:count])
+        array = array[count:]
+    writer.close()
+
+    assert sink.getvalue() == blob_file([NULL if value is None else value for value in values])
+    assert writer.row_count == len(values)
+
+
+def test_a_file_ends_with_the_value_that_reaches_its_size():
+    writer = BlobWriter(io.BytesIO())
+    values = pa.array([b"a" * 84, None, b"b" * 84, b"", b"c"], pa.binary())
+    assert [writer.rows_until(values, size) for size in (1, 100, 101, 200, 201, 216, 232, 10_000)] == [
+        *(1, 1, 3, 3, 4, 4, 5, 5)
+    ]
+    writer.write(values[:3])
+    assert writer.size_bytes == 200
+    assert [writer.rows_until(values[3:], size) for size in (200, 216, 217, 300)] == [1, 1, 2, 2]
+    assert writer.rows_until(pa.array([None], pa.binary()), 1) == 1
 
 
 def test_a_long_value_is_read_in_one_piece():

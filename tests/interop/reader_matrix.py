@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -45,6 +45,10 @@ def rows(step: int) -> pa.Table:
     return pa.table([list(keys), [[k] for k in keys], [k * 10 + step for k in keys], [f"w{k}" for k in keys]], SCHEMA)
 
 
+_SECOND: Final[Mapping[str, Callable[[int], str]]] = {"VARIANT": str, "BLOB": "0x{:02x}".format}
+"""What `a` of a key is, by its type."""
+
+
 def make(case: Case, folder: Path, paimon2: JavaPaimon) -> str:
     """The path of a new table with some commits, compacted if the case says so, and one commit after that."""
     options = {"bucket": "1" if case.keys else "-1", **case.options}
@@ -61,7 +65,8 @@ def make(case: Case, folder: Path, paimon2: JavaPaimon) -> str:
 
         def write(step: int) -> Any:
             made = rows_of(rows(step))
-            made = [[row[0], str(row[0]), *row[2:]] for row in made] if case.second == "VARIANT" else made
+            if case.second in _SECOND:
+                made = [[row[0], _SECOND[case.second](row[0]), *row[2:]] for row in made]
             return paimon2.call("write", table=path, rows=made)
 
         def compact() -> Any:
@@ -90,6 +95,7 @@ def make(case: Case, folder: Path, paimon2: JavaPaimon) -> str:
     return path
 
 
+EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 DV = {"deletion-vectors.enabled": "true"}
 
 
@@ -148,11 +154,9 @@ CASES: dict[str, Case] = {
     "clustered by Java": Case(
         {"clustering.incremental": "true", "clustering.columns": "v"}, keys=(), by_java=True, compacts=False
     ),
-    "data evolution": Case(
-        {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}, keys=(), by_java=True, compacts=False
-    ),
+    "data evolution": Case(EVOLUTION, keys=(), by_java=True, compacts=False),
     "columns in several files": Case(
-        {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+        EVOLUTION,
         keys=(),
         by_java=True,
         compacts=False,
@@ -171,6 +175,15 @@ CASES: dict[str, Case] = {
     "null keys": Case({"primary-key.nullable": "true"}, compacts=False, more=_write_null_keys),
     "null keys, compacted": Case({"primary-key.nullable": "true"}, more=_write_null_keys),
     "variants": Case(by_java=True, second="VARIANT"),
+    "blobs": Case(EVOLUTION, keys=(), by_java=True, second="BLOB"),
+    "blobs, some written again": Case(
+        EVOLUTION,
+        keys=(),
+        by_java=True,
+        second="BLOB",
+        compacts=False,
+        later={"columns": ["a"], "rows": [["placeholder"], *([f"0x{key:02x}"] for key in range(9))], "first_row_id": 0},
+    ),
     "written by Java 2.0": Case(by_java=True, compacts=False),
     "append by Java 2.0": Case(keys=(), by_java=True, compacts=False),
 }

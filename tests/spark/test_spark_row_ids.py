@@ -28,3 +28,27 @@ def test_rows_from_tasks_have_ids_and_keep_them(spark: SparkSession, tmp_path: P
     table.compact(full=True)
     assert ids() == before
     assert catalog.table("db.t").to_spark().where("k = 7").collect()[0]["v"] == "v7"
+
+
+def test_tasks_write_values_of_blobs_beside_their_rows(spark: SparkSession, tmp_path: Path):
+    catalog = Catalog(str(tmp_path), executor=SparkExecutor(spark))
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "blob.target-file-size": "1 kb"}
+    columns = {"p": "INT", "k": "BIGINT", "a": "BLOB"}
+    table = catalog.create_table("db.t", schema=columns, partition_keys=["p"], options=options)
+    rows = (
+        "CAST(id % 2 AS INT) AS p",
+        "id AS k",
+        "CASE WHEN id % 5 > 0 THEN repeat(chr(id % 26 + 65), CAST(id AS INT)) END AS a",
+    )
+    for begin in (0, 100):
+        frame = spark.range(begin, begin + 100, numPartitions=3).selectExpr(*rows)
+        table.write(frame.selectExpr("p", "k", "CAST(a AS BINARY) AS a"))
+
+    found = catalog.table("db.t").to_spark().orderBy("k").collect()
+
+    assert [(row["k"], row["a"]) for row in found] == [
+        (key, bytearray([key % 26 + 65]) * key if key % 5 else None) for key in range(200)
+    ]
+    table.compact(full=True)
+    assert catalog.table("db.t").to_spark().orderBy("k").collect() == found
+    assert table.verify("rows").status == "sound"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
+from paimon_engine.meta.blobs import blob_columns, is_blob_file, without_blobs
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.row_tracking import stored_columns, stores_row_ids
+from paimon_engine.meta.row_tracking import first_row_id, stored_columns, stores_row_ids, written_columns
 from paimon_engine.meta.variants import holds_variant
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.state.handle import TableHandle
@@ -79,10 +81,21 @@ def _sparse_statistics(used: Used) -> bool:
 def _has_column_files(used: Used) -> bool:
     if not used.table.options.data_evolution_enabled:
         return False
-    schemas = ((file, used.table.schema_of(file.schema_id)) for file in used.files)
+    files = (file for file in used.files if not is_blob_file(file))
+    schemas = ((file, without_blobs(used.table.schema_of(file.schema_id))) for file in files)
     return any(
         len(stored_columns(schema, file).row_type.names) < len(schema.row_type.names) for file, schema in schemas
     )
+
+
+def _writes_blobs_again(used: Used) -> bool:
+    """Whether a column of BLOB has two files with values of one row: the newer one may refer to the older."""
+    spans = sorted(
+        (written_columns(file) or (), first_row_id(file) or 0, file.row_count)
+        for file in used.files
+        if is_blob_file(file)
+    )
+    return any(one[0] == next_one[0] and next_one[1] < one[1] + one[2] for one, next_one in pairwise(spans))
 
 
 def _has_function_option(used: Used) -> bool:
@@ -183,6 +196,18 @@ FACTS: Final[Mapping[str, Fact]] = {
         "copy the rows to a table with JSON texts in place of them",
         lambda used: any(holds_variant(field.type) for field in used.table.schema.row_type),
         _fails("java-0.9"),
+    ),
+    "blobs": Fact(
+        "columns of BLOB",
+        "copy the rows to a table with BYTES in place of them",
+        lambda used: bool(blob_columns(used.table.schema)),
+        _fails("java-0.9"),
+    ),
+    "blobs, some written again": Fact(
+        "columns of BLOB with values that were written again",
+        "copy the rows to a new table",
+        _writes_blobs_again,
+        _fails("java-0.9", "java-1.4"),
     ),
     "columns in several files": Fact(
         "columns of rows in several files (`data-evolution.enabled`)",

@@ -6,6 +6,8 @@ Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of th
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -14,22 +16,23 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
-from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, WriteOptions
+from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, WriteOptions, copied
 from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
 from paimon_engine.merge.records import is_retract
-from paimon_engine.meta.blobs import blob_columns, without_blobs
+from paimon_engine.meta.blobs import BLOB_FORMAT, blob_columns, without_blobs
 from paimon_engine.meta.iceberg.field_ids import with_inner_ids
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.row_tracking import as_rewritten, has_tracking
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
+from paimon_engine.table.files.blob_files import BlobColumnWriter
 from paimon_engine.table.files.file_index import FileIndexWriter, wanted_indexes
 from paimon_engine.table.files.formats import WRITERS
 from paimon_engine.table.files.index_filter import SUFFIX
 from paimon_engine.table.state.handle import TableHandle, bucket_path
-from paimon_engine.table.state.unneeded import delete_unneeded
+from paimon_engine.table.state.unneeded import delete_unneeded, discard
 from paimon_engine.types import (
     STRING_ROOTS,
     ArrayType,
@@ -48,6 +51,8 @@ from paimon_engine.units import local_wall_clock_ms
 ROWS_PER_SLICE_MAX: Final = 131_072
 ROWS_PER_SLICE_MIN: Final = 1_000
 """Bounds of the rows that are written before the size of the open file is compared with the target again."""
+BLOB_SUFFIX: Final = f".{BLOB_FORMAT}"
+_WAITING_BYTES_MAX: Final = 1 << 20
 _AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
 _VALUE_KIND_ID: Final = 2147483645
@@ -151,9 +156,15 @@ class RollingWriter:
         Raises: UnsupportedError for a type that the format lacks.
         """
         self._indexes = [] if changelog else wanted_indexes(table.schema)
-        self._is_partial = bool(blob_columns(table.schema))
-        self._table = table = replace(table, schema=without_blobs(table.schema))
+        blobs = blob_columns(table.schema)
+        self._is_partial = bool(blobs)
         self._directory = bucket_path(table, partition, bucket)
+        # A rewrite leaves the files of these columns as they are.
+        self._blobs = {
+            name: BlobColumnWriter(table, name, partial(self._new_path, BLOB_SUFFIX))
+            for name in (blobs if source is FileSource.APPEND else ())
+        }
+        self._table = table = replace(table, schema=without_blobs(table.schema))
         self._source = source
         self._stores_tracking = has_tracking(table.schema)
         self._next_sequence_number = first_sequence_number
@@ -172,14 +183,25 @@ class RollingWriter:
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
+        self._names = count()
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows, which follow all rows before in order."""
         if rows.num_rows == 0:
             return
-        step = self._rows_per_slice(rows)
+        plain = self._without_blobs(rows)
+        step = self._rows_per_slice(plain)
         for begin in range(0, rows.num_rows, step):
-            self._write_slice(rows.slice(begin, step))
+            for name, blobs in self._blobs.items():
+                blobs.write(rows[name].slice(begin, step))
+            self._write_slice(plain.slice(begin, step))
+
+    def _without_blobs(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of a data file, in memory of their own: what waits for more rows does not keep values in memory."""
+        if not self._blobs:
+            return rows
+        columns = [copied(rows[name]) for name in self._table.schema.row_type.names]
+        return pa.RecordBatch.from_arrays(columns, names=list(self._table.schema.row_type.names))
 
     def copy(self, group: StoredRowGroup, source: BinaryIO, ends: pa.RecordBatch) -> None:
         """Adds a row group of the file `source` unchanged; its rows are all +I, and follow all rows before in order.
@@ -196,8 +218,11 @@ class RollingWriter:
             self._roll()
 
     def close_row_group(self) -> None:
-        """Encodes the rows that wait in memory; the file stays open."""
-        if self._open is not None:
+        """Encodes the rows that wait in memory; the file stays open.
+
+        Beside large values of BLOB columns, a row group would have few rows: then it waits until it is worth it.
+        """
+        if self._open is not None and not (self._blobs and self._open.bytes_pending < _WAITING_BYTES_MAX):
             self._open.close_row_group()
 
     def finish(self) -> tuple[DataFile, ...]:
@@ -210,6 +235,8 @@ class RollingWriter:
         if self._open is not None:
             self._open.discard()
             self._open = None
+        for blobs in self._blobs.values():
+            blobs.discard()
         delete_unneeded(self._table.env.storage, self._paths)
         self._files, self._paths = [], []
 
@@ -224,11 +251,16 @@ class RollingWriter:
     def _opened(self) -> _OpenFile:
         """The file that is being written, or a new one."""
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._files)}{self._suffix}"
-            self._paths.append(path)
+            path = self._new_path(self._suffix)
             index = FileIndexWriter(self._indexes) if self._indexes else None
             self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding, index=index)
         return self._open
+
+    def _new_path(self, suffix: str) -> str:
+        """Path of the next file, which `abort` deletes."""
+        path = f"{self._directory}/{self._prefix}-{next(self._names)}{suffix}"
+        self._paths.append(path)
+        return path
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         opened = self._opened()
@@ -253,7 +285,7 @@ class RollingWriter:
         """Ends the open file, if there is one, and writes its index beside it or into its entry."""
         if self._open is None:
             return
-        path = self._paths[-1]
+        path = self._open.path
         file, index = self._open.finish(source=self._source)
         self._open = None
         if self._stores_tracking or self._is_partial:
@@ -265,11 +297,8 @@ class RollingWriter:
             file = replace(file, extra_files=(file.name + SUFFIX,))
         elif index is not None:
             file = replace(file, embedded_file_index=index)
-        self._files.append(file)
-
-
-class _Discarded(BaseException):
-    """Makes the context of a storage writer end without its file."""
+        # Behind the data file: a commit gives them the ids of its rows.
+        self._files += [file, *(found for blobs in self._blobs.values() for found in blobs.finish())]
 
 
 class _OpenFile:
@@ -290,7 +319,7 @@ class _OpenFile:
         Raises: StorageError; UnsupportedError for a type that the format lacks.
         """
         self._table = table
-        self._path = path
+        self.path = path
         self._schema = schema
         self._index = index
         self._level = traits.level
@@ -387,12 +416,17 @@ class _OpenFile:
         before = self._writer.bytes_written + self._writer.bytes_pending * self._encoded_share
         return before + group.size_bytes / 2 > target_bytes
 
+    @property
+    def bytes_pending(self) -> int:
+        """Bytes in memory of the rows that wait for their row group."""
+        return self._writer.bytes_pending
+
     def close_row_group(self) -> None:
         self._writer.close_row_group()
 
     def discard(self) -> None:
         """Aborts the file: what the store has of it so far is deleted."""
-        self._context.__exit__(_Discarded, _Discarded(), None)
+        discard(self._context)
 
     def finish(self, *, source: FileSource) -> tuple[DataFile, bytes | None]:
         """Closes the file; its part of the manifest entry, and its file index, None without one."""
@@ -409,7 +443,7 @@ class _OpenFile:
         value_stats, value_stats_columns = stored_stats(schema.row_type, of_values, dense=dense)
         of_keys = self._key_stats.finish([bounds.get(name) for name in schema.key_type.names])
         file = DataFile(
-            name=self._path.rsplit("/", 1)[-1],
+            name=self.path.rsplit("/", 1)[-1],
             size_bytes=size_bytes,
             row_count=self._row_count,
             min_key=self._min_key,

@@ -14,7 +14,6 @@ import pyarrow as pa
 from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError
-from paimon_engine.meta.blobs import check_blobs_writable
 from paimon_engine.meta.codec_rules import check_codecs
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
@@ -197,7 +196,6 @@ def check_engine_can(schema: TableSchema) -> None:
     """Raises UnsupportedError or InvalidArgumentError for a new table that breaks a rule or that we cannot write."""
     check_rules(schema)
     check_writable(schema.table_options)
-    check_blobs_writable(schema)
     check_codecs(schema.table_options)
 
 

@@ -28,7 +28,6 @@ from paimon_engine.merge.counts import counted_columns, with_partial_counts
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.sorted_parts import sorted_parts
 from paimon_engine.merge.window import SequenceOrder
-from paimon_engine.meta.blobs import check_blobs_writable
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, BucketMode
@@ -96,7 +95,6 @@ def write_state(table: TableHandle, *, replacing: bool = False, by_partition: bo
     Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
     check_writable(table.options)
-    check_blobs_writable(table.schema)
     if replacing:
         return _state(table, None, replacing=True)
     return read_at_latest(table, partial(_state, table, replacing=False, by_partition=by_partition))

@@ -89,6 +89,13 @@ def _evolved(world: World) -> None:
     world.write({1: 7})
 
 
+def _with_blobs(world: World) -> None:
+    """Each write makes a file of the BLOB column, too."""
+    appended(world, row_tracking__enabled="true", data_evolution__enabled="true")
+    world.table().alter([AddColumn("b", "BLOB")])
+    world.write({7: 7})
+
+
 def compacted(world: World, **options: Any) -> None:
     """Old snapshots reach files that newer ones do not."""
     keyed(world, **options)
@@ -295,6 +302,7 @@ SCENARIOS = (
         "compact rows that snapshots order", _with(keyed, **_SNAPSHOT_ORDER), _job(Compact(full=True)), takes_back=True
     ),
     Scenario("append with data evolution", _with(appended, **_EVOLUTION), _write(), takes_back=True),
+    Scenario("append with values of a BLOB column", _with_blobs, _write(), takes_back=True),
     Scenario("compact with data evolution", _with(appended, **_EVOLUTION), _job(Compact(full=True)), takes_back=True),
     Scenario("expire snapshots with data evolution", _evolved, _expire(retain_max=2)),
     Scenario("cluster", _with(appended), _job(Cluster(("k", "v"))), takes_back=True),
