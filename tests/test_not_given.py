@@ -16,6 +16,7 @@ import pytest
 from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
 from paimon_engine.jobs import ACTIONS, CatalogRef, Job, NewTable, StorageRef, TableRef, job_schema
 from paimon_engine.specs import fields_of
+from tests.support.public_hints import hints_of
 
 SPECS = [TableRef, StorageRef, CatalogRef, NewTable, Job, *(info.spec for info in ACTIONS.values())]
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -45,7 +46,7 @@ def optional_arguments() -> list[tuple[str, str]]:
         (name, argument.name)
         for name, call in public_calls()
         for argument in inspect.signature(call).parameters.values()
-        if argument.default is not argument.empty and holds_many(typing.get_type_hints(call)[argument.name])
+        if argument.default is not argument.empty and holds_many(hints_of(call)[argument.name])
     ]
 
 
@@ -54,7 +55,7 @@ def test_the_default_of_every_list_and_map_of_the_facade_is_none(name: str, argu
     call = dict(public_calls())[name]
 
     assert inspect.signature(call).parameters[argument].default is None
-    assert type(None) in typing.get_args(typing.get_type_hints(call)[argument])
+    assert type(None) in typing.get_args(hints_of(call)[argument])
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ import paimon_engine
 from paimon_engine import Catalog, Table, open_table
 from paimon_engine.action_table import ACTIONS
 from paimon_engine.meta.schema_change import SchemaChange
-from paimon_engine.specs import IfExists
-from paimon_engine.table.removal.file_removal import DisposalWords
+from tests.support.public_hints import hints_of
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -67,10 +66,7 @@ def test_the_spec_and_the_result_of_every_action_are_public(action: str):
 
 def test_what_the_facade_takes_and_gives_is_public():
     inner = {"DisposalWords"}  # names of keyword arguments, no value of its own
-    # Modules do not load what only annotations name.
-    names = {name: getattr(paimon_engine, name) for name in paimon_engine.__all__}
-    names |= {"SchemaChange": SchemaChange, "DisposalWords": DisposalWords, "IfExists": IfExists}
-    hints = [typing.get_type_hints(call, localns=names) for call in _facade()]
+    hints = map(hints_of, _facade())
     used = {kind for found in hints for hint in found.values() for kind in _own_classes(hint)}
     used |= set(_own_classes(SchemaChange))
 
