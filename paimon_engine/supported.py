@@ -20,7 +20,6 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 
 _READ_SWITCHES: Final = (
     "postpone.merge-on-read",
-    "chain-table.enabled",
     "key-value.sequence_number.enabled",
     "blob-as-descriptor",
 )
@@ -31,8 +30,6 @@ _READ_BLOCKERS: Final = (
     "blob-external-storage-field",
     "blob-view-field",
     "scan.bucket",
-    "scan.fallback-delta-branch",
-    "scan.fallback-snapshot-branch",
     "scan.primary-branch",
 )
 _OFF: Final[Mapping[str, str]] = {"batch-scan-mode": "none"}
@@ -80,6 +77,11 @@ def check_rows_rewritable(options: TableOptions) -> None:
     _refuse("changing single files of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
 
 
+def check_partitions_removable(options: TableOptions) -> None:
+    """Raises UnsupportedError if other partitions may need one that is dropped, or another branch must lose it, too."""
+    _refuse("dropping partitions of", ["'chain-table.enabled'"] if _is_on(options, "chain-table.enabled") else [])
+
+
 def check_row_views_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the table's options require another shape of its `audit_log` and `binlog`."""
     key = "table-read.sequence-number.enabled"
@@ -104,6 +106,7 @@ _WRITE_BLOCKERS: Final = (
     *(f"pk-{kind}.index.columns" for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")),
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
+    "chain-table.enabled",
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
     "data-evolution.row-sidecar.enabled",

@@ -235,10 +235,11 @@ def _check_not_main(name: str) -> None:
 
 
 def _check_no_fallback(table: TableHandle, name: str) -> None:
-    if table.options.raw.get("scan.fallback-branch") == name:
-        raise InvalidArgumentError(
-            f"the table reads missing partitions from branch {name!r}; remove its option 'scan.fallback-branch' first"
-        )
+    for option in ("scan.fallback-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch"):
+        if table.options.raw.get(option) == name:
+            raise InvalidArgumentError(
+                f"the table reads missing partitions from branch {name!r}; remove its option '{option}' first"
+            )
 
 
 def _result(status: str, table: TableHandle, branch: str) -> BranchResult:

@@ -91,7 +91,8 @@ def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeF
     found: dict[tuple[_Origin | bytes, tuple[str | None, ...]], list[str]] = defaultdict(list)
     left: list[ReadUnit] = []
     for unit in part.units:
-        if not isinstance(unit, Split):
+        if not isinstance(unit, Split) or unit.directories:
+            # Files of a chain table have other values in the partition columns.
             left.append(unit)
             continue
         rest = []

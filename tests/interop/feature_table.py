@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import PaimonError, Table, UnsupportedError, open_table
+from tests.support.chain_tables import make_chain
 from tests.support.oracle import JavaPaimon
 from tests.support.paimon2 import start_paimon2
 
@@ -38,6 +39,8 @@ class Feature:
     columns: tuple[tuple[str, str, Any], ...] = ()
     bucket: str = "1"
     partition_keys: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
+    """Of a chain table, the branch of each write."""
 
 
 def _append(name: str, bucket: str = "-1", **options: str) -> Feature:
@@ -116,6 +119,20 @@ FEATURES: tuple[Feature, ...] = (
         columns=(("a", "BLOB", "0x0102"),),
         bucket="-1",
     ),
+    Feature(
+        "chain table (`chain-table.enabled`)",
+        {
+            "chain-table.enabled": "true",
+            "sequence.field": "s",
+            "bucket-key": "id",
+            "partition.timestamp-pattern": "2025010$v",
+            "partition.timestamp-formatter": "yyyyMMdd",
+        },
+        keys=("id", "v"),
+        columns=(("s", "BIGINT", 1),),
+        partition_keys=("v",),
+        chain=("snapshot", "delta", "delta"),
+    ),
     Feature("Iceberg metadata beside the table", {"metadata.iceberg.storage": "table-location"}),
 )
 
@@ -144,8 +161,10 @@ def outcome_of(feature: Feature, java: JavaPaimon, folder: Path) -> Outcome:
         options={"bucket": feature.bucket, "file.format": "parquet", **feature.options},
     )
     more = [value for *_, value in feature.columns]
-    for number in range(3):
-        java.call("write", table=path, rows=[[key, number % 2, *more] for key in (number, 10)])
+    if feature.chain:
+        make_chain(java, path)
+    for number, branch in enumerate(feature.chain or ("main",) * 3):
+        java.call("write", table=path, branch=branch, rows=[[key, 1 + number % 2, *more] for key in (number, 10)])
     try:
         table = open_table(path)
         read = _without_variants(rows_of(table))

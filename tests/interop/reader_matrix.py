@@ -17,12 +17,13 @@ import pyarrow as pa
 from paimon_engine import Catalog, Table, UnsupportedError, open_table
 from paimon_engine.table.check.reader_facts import ENGINES, FAILS, RIGHT, WRONG
 from tests.support.canonical import rows_of, text_of
+from tests.support.chain_tables import make_chain
 from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
 
 SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.list_(pa.int32())), ("v", pa.int64()), ("w", pa.string())])
-JAVA_TYPES = [["id", "BIGINT NOT NULL"], ["a", "ARRAY<INT>"], ["v", "BIGINT"], ["w", "STRING"]]
+JAVA_TYPES = [["id", "BIGINT"], ["a", "ARRAY<INT>"], ["v", "BIGINT"], ["w", "STRING"]]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Case:
     later: Mapping[str, Any] | None = None
     """What Java 2.0 writes at the end, if it makes the table."""
     compacts: bool = True
+    chain: tuple[str, ...] = ()
+    """Of a chain table, the branch of each write; the others write to the table itself."""
     second: str = "ARRAY<INT>"
     """Type of the column `a`, if Java makes the table."""
 
@@ -57,17 +60,25 @@ def make(case: Case, folder: Path, paimon2: JavaPaimon) -> str:
         paimon2.call(
             "create_table",
             table=path,
-            fields=[[name, case.second if name == "a" else kind] for name, kind in JAVA_TYPES],
+            fields=[
+                [name, case.second if name == "a" else f"{kind} NOT NULL" if name in case.keys else kind]
+                for name, kind in JAVA_TYPES
+            ],
             primary_keys=list(case.keys),
-            partition_keys=[],
+            partition_keys=["w"] if case.chain else [],
             options=options,
         )
+        if case.chain:
+            make_chain(paimon2, path)
 
         def write(step: int) -> Any:
             made = rows_of(rows(step))
             if case.second in _SECOND:
                 made = [[row[0], _SECOND[case.second](row[0]), *row[2:]] for row in made]
-            return paimon2.call("write", table=path, rows=made)
+            if case.chain:
+                made = [[*row[:3], f"2025010{1 + step}"] for row in made]
+            branch = case.chain[step] if case.chain else "main"
+            return paimon2.call("write", table=path, rows=made, branch=branch)
 
         def compact() -> Any:
             return paimon2.call("compact", table=path)
@@ -183,6 +194,19 @@ CASES: dict[str, Case] = {
         second="BLOB",
         compacts=False,
         later={"columns": ["a"], "rows": [["placeholder"], *([f"0x{key:02x}"] for key in range(9))], "first_row_id": 0},
+    ),
+    "chain table": Case(
+        {
+            "chain-table.enabled": "true",
+            "sequence.field": "v",
+            "bucket-key": "id",
+            "partition.timestamp-pattern": "$w",
+            "partition.timestamp-formatter": "yyyyMMdd",
+        },
+        keys=("id", "w"),
+        by_java=True,
+        compacts=False,
+        chain=("snapshot", "delta", "delta"),
     ),
     "written by Java 2.0": Case(by_java=True, compacts=False),
     "append by Java 2.0": Case(keys=(), by_java=True, compacts=False),

@@ -129,7 +129,7 @@ FACTS: Final[Mapping[str, Fact]] = {
         "`sequence.snapshot-ordering`: other rows win",
         "order rows by a 'sequence.field'",
         lambda used: used.has("sequence.snapshot-ordering"),
-        _wrong("java-0.9", "java-1.4", "pypaimon-2.1", "pypaimon-rust-0.4"),
+        _wrong("java-0.9", "pypaimon-2.1", "pypaimon-rust-0.4"),
     ),
     "merge on read": Fact(
         "deletion vectors merged on read (`deletion-vectors.merge-on-read`): rows in level 0 are missing",
@@ -208,6 +208,12 @@ FACTS: Final[Mapping[str, Fact]] = {
         "copy the rows to a new table",
         _writes_blobs_again,
         _fails("java-0.9", "java-1.4"),
+    ),
+    "chain table": Fact(
+        "partitions that are in other branches (`chain-table.enabled`)",
+        "copy the rows to a table without the option",
+        lambda used: used.has("chain-table.enabled") and "scan.fallback-delta-branch" in used.table.options.raw,
+        _wrong("java-0.9", "pypaimon-2.1", "pypaimon-rust-0.4"),
     ),
     "columns in several files": Fact(
         "columns of rows in several files (`data-evolution.enabled`)",

@@ -11,12 +11,22 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from paimon_engine.env import Env
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.layout import cast_rows
 from paimon_engine.predicate import as_predicate
 from paimon_engine.supported import check_changes_readable
 from paimon_engine.table.files.row_ids import with_row_ids
+from paimon_engine.table.read.chain_table import chain_of, chain_splits
 from paimon_engine.table.read.incremental import ReadUnit, plan_changes, plan_difference, read_units
-from paimon_engine.table.read.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
+from paimon_engine.table.read.read_request import (
+    Changes,
+    Difference,
+    ReadRequest,
+    State,
+    locate,
+    locate_fallback,
+    reads_latest,
+)
 from paimon_engine.table.read.reader import RowSelection, check_rows
 from paimon_engine.table.read.scan import FileChoice, Split, plan_splits, visible_entries
 from paimon_engine.table.state.handle import SeenTable, TableHandle
@@ -94,6 +104,18 @@ def plan_read(
             check_mode(handle, scope.before, scope.after)
             units = plan_difference(handle, scope, rows)
     parts = [ReadPart(handle, rows, units)]
+    chain = chain_of(handle)
+    if chain is not None:
+        if not isinstance(scope, State) or not reads_latest(handle, request):
+            raise UnsupportedError(
+                "reading a chain table is supported as it is now; read its branches by themselves for an earlier "
+                "state, or for changes"
+            )
+        for branch in (chain.complete, chain.delta):
+            check_rows(branch, rows)
+        parts += [
+            ReadPart(branch, rows, found) for branch, found in chain_splits(handle, scope, chain, rows.file_filter)
+        ]
     if fallback is not None:
         assert isinstance(scope, State)
         parts.append(_missing_partitions(handle, scope, fallback, rows))

@@ -204,7 +204,7 @@ def locate_fallback(table: TableHandle, request: ReadRequest, found: Scope) -> t
         branch, located = locate(branch, ReadRequest(options=given))
         assert isinstance(located, State)
         state = located
-    _check_alike(table, branch)
+    check_alike(table, branch, _FALLBACK)
     return branch, state
 
 
@@ -217,7 +217,16 @@ def _as_of(branch: TableHandle, time_ms: int) -> Snapshot | None:
     return first if first.time_ms > time_ms else choose_snapshot(branch, timestamp_ms=time_ms)
 
 
-def _check_alike(table: TableHandle, branch: TableHandle) -> None:
+def reads_latest(table: TableHandle, request: ReadRequest) -> bool:
+    """Whether the read is of the latest snapshot, without any other choice."""
+    options = {key: str(value) for key, value in request.options.items()}
+    mode, way, _ = _way(table, request, options)
+    return way is None and mode in ("default", "full", "latest-full")
+
+
+def check_alike(table: TableHandle, branch: TableHandle, option: str) -> None:
+    """Raises InvalidArgumentError if the branch that the option names has other columns or keys than the table."""
+
     def shape(handle: TableHandle) -> list[tuple[str, object]]:
         return [
             (field.name, type_to_json(with_nullable(field.type, nullable=True))) for field in handle.schema.row_type
@@ -225,11 +234,11 @@ def _check_alike(table: TableHandle, branch: TableHandle) -> None:
 
     name = branch.paths.branch
     if shape(table) != shape(branch):
-        raise InvalidArgumentError(f"'{_FALLBACK}' = '{name}': the branch has other columns than {table.paths.branch}")
+        raise InvalidArgumentError(f"'{option}' = '{name}': the branch has other columns than {table.paths.branch}")
     keys, others = table.schema.primary_keys, branch.schema.primary_keys
     if (keys and keys != others) or table.schema.partition_keys != branch.schema.partition_keys:
         raise InvalidArgumentError(
-            f"'{_FALLBACK}' = '{name}': the branch has other primary or partition keys than {table.paths.branch}"
+            f"'{option}' = '{name}': the branch has other primary or partition keys than {table.paths.branch}"
         )
 
 

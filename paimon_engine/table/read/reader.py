@@ -124,12 +124,13 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
     needed = needed_columns(narrow, rows)
     unmerged = _columns_of_merges(narrow, rows, needed)
     conjuncts = usable_conjuncts(table, rows.file_filter)
+    of_values = [part for part in conjuncts if columns_of(part).isdisjoint(table.schema.partition_keys)]
     for split in splits:
         location = bucket_location(table, split.partition, split.bucket)
         for section in split.sections:
-            skipping = skipping_conjuncts(table, section, conjuncts)
+            skipping = skipping_conjuncts(table, section, conjuncts if not split.directories else of_values)
             omittable = None if len(section) > 1 or split.has_equal_sequences else unmerged
-            files = SectionFiles(narrow, location, needed, vectors, skipping, omittable)
+            files = SectionFiles(narrow, location, needed, vectors, skipping, omittable, directories=split.directories)
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
 
@@ -222,15 +223,19 @@ class SectionFiles:
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
     dictionary_columns: Collection[str] = ()
     row_groups: Mapping[str, Collection[int]] = field(default_factory=dict)
+    directories: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
-        selected = selected_rows(self.table, self.location.directory, file, index_filter(self.table, self.where))
+        location = self.location
+        if file.name in self.directories:
+            location = replace(location, directory=self.directories[file.name])
+        selected = selected_rows(self.table, location.directory, file, index_filter(self.table, self.where))
         if selected is not None and not len(selected):
             return
         deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
         yield from read_data_file(
             self.table,
-            self.location,
+            location,
             file,
             self.columns,
             with_system_columns=with_system_columns,

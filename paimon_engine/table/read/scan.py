@@ -54,6 +54,8 @@ class Split:
     sections: tuple[Section, ...]
     has_equal_sequences: bool = False
     vectors: Mapping[str, VectorLocation] = field(default_factory=dict)
+    directories: Mapping[str, str] = field(default_factory=dict)
+    """Of a chain table, where each file is, by its name: its rows are read as those of the split's partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
+import org.apache.paimon.CoreOptions;
 import org.apache.paimon.AppendOnlyFileStore;
 import org.apache.paimon.KeyValueFileStore;
 import org.apache.paimon.Snapshot;
@@ -58,6 +59,7 @@ import org.apache.paimon.manifest.ManifestFileMeta;
 import org.apache.paimon.manifest.ManifestList;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.options.ExpireConfig;
+import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReaderIterator;
@@ -155,6 +157,9 @@ public class Paimon2 {
             case "create_tag":
                 open(command).createTag(command.get("tag").asText());
                 break;
+            case "create_branch":
+                open(command).createBranch(command.get("name").asText());
+                break;
             case "rollback":
                 open(command).rollbackTo(command.get("snapshot").asLong());
                 break;
@@ -185,7 +190,12 @@ public class Paimon2 {
     }
 
     private FileStoreTable open(JsonNode command) {
-        FileStoreTable table = FileStoreTableFactory.create(io, new Path(command.get("table").asText()));
+        Options at = new Options();
+        at.set(CoreOptions.PATH, command.get("table").asText());
+        if (!command.path("branch").asText("main").equals("main")) {
+            at.set(CoreOptions.BRANCH, command.get("branch").asText());
+        }
+        FileStoreTable table = FileStoreTableFactory.create(io, at);
         Map<String, String> options = PaimonValues.texts(command.get("options"));
         return options.isEmpty() ? table : table.copy(options);
     }
@@ -216,7 +226,8 @@ public class Paimon2 {
         for (JsonNode change : command.get("changes")) {
             changes.add(change(change, change.path("name").asText()));
         }
-        new SchemaManager(io, new Path(command.get("table").asText())).commitChanges(changes);
+        String branch = command.path("branch").asText("main");
+        new SchemaManager(io, new Path(command.get("table").asText()), branch).commitChanges(changes);
     }
 
     private static SchemaChange change(JsonNode change, String name) {

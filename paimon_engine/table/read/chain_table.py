@@ -1,0 +1,198 @@
+"""Chain tables: a partition is complete in one branch, or the last complete one before it and all changes since.
+
+1. A partition that the branch itself has is read from it; else the one of the snapshot branch, which is complete, too.
+2. What only the delta branch has is merged with the changes of earlier partitions, back to the last complete one that
+   is earlier (the anchor), or of all of them if there is none. The rows become rows of the partition that is read.
+3. Earlier are partitions with smaller values of `chain-table.chain-partition-keys`, and the same values of the others.
+
+Java 2.0 takes the changes after an anchor from each day, or hour, that the pattern and the formatter of partitions
+give; partitions between these are read here, as by later releases.
+
+Source: `ChainGroupReadTable`, `ChainTableUtils`, `ChainTableFileStoreTable` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.format.binary_row import decode_row, row_order
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.options.texts import split_list
+from paimon_engine.predicate import Predicate, columns_of, conjunction, conjuncts_of
+from paimon_engine.table.read.pruning import matching_partitions
+from paimon_engine.table.read.read_request import State, check_alike
+from paimon_engine.table.read.scan import Split, splits_of, usable_conjuncts, visible_entries
+from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.level_mode import check_mode
+from paimon_engine.table.state.snapshots import latest_snapshot
+
+_ENABLED: Final = "chain-table.enabled"
+_KEYS: Final = "chain-table.chain-partition-keys"
+_SNAPSHOT: Final = "scan.fallback-snapshot-branch"
+_DELTA: Final = "scan.fallback-delta-branch"
+
+Partitions = Mapping[bytes, Sequence[ManifestEntry]]
+"""The live files of each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainBranches:
+    """The branches of a chain table: `complete` has whole partitions, `delta` changes."""
+
+    complete: TableHandle
+    delta: TableHandle
+
+
+def chain_of(table: TableHandle) -> ChainBranches | None:
+    """The branches that a read of the table looks at besides its own; None if it is no chain table, or one of them.
+
+    Raises: NotFoundError, InvalidArgumentError, UnsupportedError.
+    """
+    raw = table.options.raw
+    names = raw.get(_SNAPSHOT, "").strip(), raw.get(_DELTA, "").strip()
+    if raw.get(_ENABLED, "false").lower() != "true" or not all(names):
+        return None
+    if table.paths.branch.lower() in (name.lower() for name in names):
+        return None
+    for key, name in zip((_SNAPSHOT, _DELTA), names, strict=True):
+        check_alike(table, table.on_branch(name), key)
+    chain = ChainBranches(*(table.on_branch(name) for name in names))
+    if chain.complete.options.deletion_vectors_enabled or chain.delta.options.deletion_vectors_enabled:
+        raise UnsupportedError(
+            f"reading this table is not supported yet: '{_ENABLED}' together with 'deletion-vectors.enabled'; its "
+            f"branches {names[0]!r} and {names[1]!r} can be read by themselves"
+        )
+    buckets = chain.complete.options.bucket, chain.delta.options.bucket
+    if buckets[0] != buckets[1]:
+        raise InvalidArgumentError(
+            f"branches {names[0]!r} and {names[1]!r} have different numbers of buckets, {buckets[0]} and {buckets[1]}, "
+            "so that their rows cannot be merged"
+        )
+    return chain
+
+
+def chain_splits(
+    table: TableHandle, state: State, chain: ChainBranches, where: Predicate | None
+) -> list[tuple[TableHandle, list[Split]]]:
+    """Splits of the partitions that the table has no files of, each list with the branch as which it is read.
+
+    Raises: UnsupportedError if the branches have different schemas; NotFoundError, CorruptTableError.
+    """
+    present = frozenset(entry.partition for entry in visible_entries(table, state.snapshot, where))
+    complete, delta = _live(chain.complete), _live(chain.delta)
+    whole = [entry for partition, found in complete.items() if partition not in present for entry in found]
+    wanted = matching_partitions(
+        chain.delta.schema,
+        [found[0] for found in delta.values()],
+        usable_conjuncts(chain.delta, where),
+    )
+    place = _place_of(chain.delta.schema)
+    same_schema = _schema_ids(chain)
+    merged = []
+    for partition in (entry.partition for entry in wanted):
+        if partition not in present and partition not in complete:
+            anchor, changes = _links(place, partition, complete, delta)
+            old = [same_schema(entry) for entry in complete.get(anchor or b"", ())]
+            new = [entry for link in changes for entry in delta[link]]
+            merged += _as_one_partition(chain.delta, partition, [*old, *new], where)
+    return [(chain.complete, splits_of(chain.complete, whole, where)), (chain.delta, merged)]
+
+
+def _live(branch: TableHandle) -> Partitions:
+    """All partitions of a branch: the anchor need not be among those that the filter is about."""
+    snapshot = latest_snapshot(branch)
+    check_mode(branch, snapshot)
+    found: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+    for entry in visible_entries(branch, snapshot):
+        found[entry.partition].append(entry)
+    return found
+
+
+_Place = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""Where a partition is: its group, and its place in it."""
+
+
+def _place_of(schema: TableSchema) -> Callable[[bytes], _Place]:
+    """Raises InvalidArgumentError if the keys of the chain are not the last partition keys."""
+    keys = split_list(schema.options.get(_KEYS, "")) or schema.partition_keys
+    first = len(schema.partition_keys) - len(keys)
+    if first < 0 or tuple(schema.partition_keys[first:]) != tuple(keys):
+        raise InvalidArgumentError(
+            f"'{_KEYS}' = '{','.join(keys)}': these are not the last of the partition keys "
+            f"{', '.join(schema.partition_keys)}; set the option so"
+        )
+    types = [field.type for field in schema.partition_type]
+
+    def place(partition: bytes) -> _Place:
+        order = row_order(decode_row(types, partition))
+        return order[:first], order[first:]
+
+    return place
+
+
+def _links(
+    place: Callable[[bytes], _Place], partition: bytes, complete: Partitions, delta: Partitions
+) -> tuple[bytes | None, list[bytes]]:
+    """The anchor of a partition, None without one, and the partitions of changes after it, up to this one."""
+    group, end = place(partition)
+    before = [(place(one)[1], one) for one in complete if place(one)[0] == group and place(one)[1] < end]
+    start, anchor = max(before, default=(None, None))
+    changes = [one for one in delta if place(one)[0] == group and place(one)[1] <= end]
+    return anchor, [one for one in changes if start is None or place(one)[1] > start]
+
+
+def _schema_ids(chain: ChainBranches) -> Callable[[ManifestEntry], ManifestEntry]:
+    """Gives files of the complete branch the id that the same schema has in the other one, as which they are read.
+
+    Raises: UnsupportedError if there is none.
+    """
+    known: dict[int, int] = {}
+
+    def find(schema_id: int) -> int:
+        wanted = chain.complete.schema_of(schema_id)
+        for number in range(chain.delta.schema.id, -1, -1):
+            if _is_alike(chain.delta.schema_of(number), wanted):
+                return number
+        raise UnsupportedError(
+            f"branch {chain.complete.paths.branch!r} has files of schema {schema_id}, whose columns no schema of "
+            f"branch {chain.delta.paths.branch!r} has; make the same changes of the schema in both branches"
+        )
+
+    def same_schema(entry: ManifestEntry) -> ManifestEntry:
+        number = entry.file.schema_id
+        known[number] = known[number] if number in known else find(number)
+        return replace(entry, file=replace(entry.file, schema_id=known[number]))
+
+    return same_schema
+
+
+def _is_alike(one: TableSchema, other: TableSchema) -> bool:
+    return one.row_type == other.row_type and one.primary_keys == other.primary_keys
+
+
+def _as_one_partition(
+    table: TableHandle, partition: bytes, entries: Sequence[ManifestEntry], where: Predicate | None
+) -> list[Split]:
+    """Splits of files of several partitions whose rows are merged as those of this one.
+
+    Conditions on partition columns are met by it; the files have other values in these columns.
+    """
+    own = [part for part in conjuncts_of(where) if columns_of(part).isdisjoint(table.schema.partition_keys)]
+    directories = {entry.file.name: bucket_path(table, entry.partition, entry.bucket) for entry in entries}
+    found = splits_of(
+        table, [replace(entry, partition=partition) for entry in entries], conjunction(*own) if own else None
+    )
+    return [
+        replace(
+            split,
+            directories={
+                file.name: directories[file.name] for section in split.sections for run in section for file in run
+            },
+        )
+        for split in found
+    ]
