@@ -93,6 +93,7 @@ def _is_on(options: TableOptions, key: str) -> bool:
 
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
+_VECTOR_FORMATS: Final = ("parquet", "avro")
 _MANIFEST_FORMATS: Final = ("avro", "orc", "parquet")
 FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 
@@ -102,7 +103,6 @@ _WRITE_BLOCKERS: Final = (
     "postpone.target-size-per-bucket",
     "commit.strict-mode.last-safe-snapshot",
     "upsert-key",
-    "vector.file.format",
     *(f"pk-{kind}.index.columns" for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")),
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
@@ -143,6 +143,8 @@ def check_writable(options: TableOptions) -> None:
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if raw.get(key, "").strip()]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if raw.get(key, "false").lower() == "true"]
     reasons += [f"'{key}' = '{raw[key]}'" for key, off in _WRITE_OFF.items() if raw.get(key, off).lower() != off]
+    if options.vector_file_format not in (None, *_VECTOR_FORMATS):
+        reasons.append(f"'vector.file.format' = '{options.vector_file_format}'")
     if options.changelog_file_format not in (None, *FILE_FORMATS):
         reasons.append(f"'changelog-file.format' = '{options.changelog_file_format}'")
     reasons += [f"'file-index.{name}.columns'" for name in options.file_index_types if name not in FILE_INDEXES]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import sections
-from paimon_engine.meta.blobs import is_blob_file
 from paimon_engine.meta.column_files import joined_groups
+from paimon_engine.meta.files_beside import is_beside
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 
@@ -21,7 +21,7 @@ def read_amplification(files: Sequence[DataFile], schema: TableSchema) -> float:
     With a primary key: sorted runs that a read merges, as a mean over the bytes of the bucket. Without one: files that
     a read opens for each of those that are needed to hold these bytes; no compaction changes those of BLOB columns.
     """
-    files = [file for file in files if not is_blob_file(file)]
+    files = [file for file in files if not is_beside(file)]
     size_bytes = sum(file.size_bytes for file in files)
     if not files:
         return 0.0

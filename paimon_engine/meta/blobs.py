@@ -5,7 +5,6 @@ Source: `SchemaValidation`, `BlobType` of the Java library (2.0).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
@@ -20,15 +19,6 @@ BLOB_FORMAT: Final = "blob"
 def blob_columns(schema: TableSchema) -> tuple[str, ...]:
     """Names of the columns of BLOB, in order."""
     return tuple(field.name for field in schema.row_type if is_blob(field.type))
-
-
-def without_blobs(schema: TableSchema) -> TableSchema:
-    """The schema with the columns that a data file has: all but those of BLOB."""
-    columns = frozenset(blob_columns(schema))
-    if not columns:
-        return schema
-    fields = tuple(field for field in schema.row_type if field.name not in columns)
-    return replace(schema, row_type=replace(schema.row_type, fields=fields))
 
 
 def check_blobs(schema: TableSchema) -> None:

@@ -5,6 +5,7 @@
 3. Deleted rows are marked for the oldest file of the group, the anchor.
 4. Columns of BLOB are in files of their own, each with one of them for a part of the ids of its group. The value of a
    row is that of the newest file that has its id, where that is not a placeholder, else of the next older one.
+5. Columns of VECTOR may be in files of their own, too, each for a part of the ids of its group.
 
 Source: `DataEvolutionSplitRead`, `DataEvolutionUtils` of the Java library.
 """
@@ -16,8 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from paimon_engine.errors import CorruptTableError, UnsupportedError
+from paimon_engine.errors import CorruptTableError
 from paimon_engine.meta.blobs import blob_field, is_blob_file
+from paimon_engine.meta.files_beside import is_beside, is_vector_file
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.row_tracking import (
     TRACKING_COLUMNS,
@@ -27,28 +29,24 @@ from paimon_engine.meta.row_tracking import (
     written_columns,
 )
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.types import is_blob
+from paimon_engine.types import RowType, VectorType, is_blob
 
 Group = tuple[DataFile, ...]
-"""Files of the same rows, newest first, and behind them those of its columns of BLOB."""
+"""Files of the same rows, newest first, and behind them those beside them, of a part of these rows."""
 
 
 def column_groups(files: Iterable[DataFile]) -> list[Group]:
     """Groups in the order of their ids; a file without ids, as older releases add them, is one by itself.
 
-    Raises: CorruptTableError if ranges of ids overlap without being the same, or if a file of a BLOB column belongs to
-    no group; UnsupportedError for files of VECTOR columns.
+    Raises: CorruptTableError if ranges of ids overlap without being the same, or if a file of BLOB or VECTOR columns
+    belongs to no group.
     """
     found: dict[tuple[int, int], list[DataFile]] = {}
-    alone, blobs = [], []
+    alone, beside = [], []
     for file in files:
-        if is_blob_file(file):
-            blobs.append(file)
+        if is_beside(file):
+            beside.append(file)
             continue
-        if ".vector." in file.name:
-            raise UnsupportedError(
-                f"{file.name}: VECTOR columns in files of their own ('vector.file.format') are not supported yet"
-            )
         first = first_row_id(file)
         if first is None:
             alone.append((file,))
@@ -62,27 +60,27 @@ def column_groups(files: Iterable[DataFile]) -> list[Group]:
             )
         end = first + count
     groups = [tuple(sorted(members, key=_age, reverse=True)) for _, members in sorted(found.items())]
-    return [*_with_blobs(groups, blobs), *alone]
+    return [*_with_files_beside(groups, beside), *alone]
 
 
-def _with_blobs(groups: list[Group], blobs: Sequence[DataFile]) -> list[Group]:
-    """The groups, which are in the order of their ids, each with those of the files of BLOB that have ids of it."""
-    if not blobs:
+def _with_files_beside(groups: list[Group], beside: Sequence[DataFile]) -> list[Group]:
+    """The groups, which are in the order of their ids, each with those of the files beside that have ids of it."""
+    if not beside:
         return groups
     starts = [first_row_id(group[0]) or 0 for group in groups]
     members: dict[int, list[DataFile]] = {}
-    for file in sorted(blobs, key=_age, reverse=True):
+    for file in sorted(beside, key=_age, reverse=True):
         first = first_row_id(file)
         index = -1 if first is None else bisect_right(starts, first) - 1
         if first is None or index < 0 or first + file.row_count > starts[index] + groups[index][0].row_count:
-            raise CorruptTableError(f"{file.name} has values of a BLOB column, and no file has the rows with its ids")
+            raise CorruptTableError(f"{file.name} has values of BLOB or VECTOR, and no file has the rows with its ids")
         members.setdefault(index, []).append(file)
     return [(*group, *members.get(index, ())) for index, group in enumerate(groups)]
 
 
 def plain_files(group: Group) -> Group:
-    """The files of a group without those of its columns of BLOB."""
-    return tuple(file for file in group if not is_blob_file(file))
+    """The files of a group without those beside it."""
+    return tuple(file for file in group if not is_beside(file))
 
 
 def blob_shares(
@@ -102,19 +100,32 @@ def blob_shares(
     return {field.name: by_field.get(field.id, []) for field in fields if is_blob(field.type)}
 
 
-def blob_cover(group: Group, schema_of: Callable[[int], TableSchema]) -> frozenset[tuple[int, str]] | None:
-    """The columns of BLOB of which the group has files: ids, and names at that time. None if files of one lack rows.
+def cover_beside(
+    group: Group, schema_of: Callable[[int], TableSchema], *, vectors_apart: bool
+) -> frozenset[tuple[object, ...]] | None:
+    """Which columns have files beside the group: of BLOB ids and names, of VECTOR all by which Java tells files apart.
 
-    Java reads rows only if the files of a column are for all rows of their group, and call it by the same name.
+    None if such files lack rows, or if columns of VECTOR are not where the table has them today. Java reads rows only
+    if the files of a column are for all rows of their group, and call it by the same name.
     """
-    members: dict[tuple[int, str], list[DataFile]] = {}
+    members: dict[tuple[object, ...], list[DataFile]] = {}
     for file in group:
         if is_blob_file(file):
             field = blob_field(file, schema_of(file.schema_id))
             members.setdefault((field.id, field.name), []).append(file)
-    if len({field_id for field_id, _ in members}) < len(members):
+        elif is_vector_file(file):
+            members.setdefault(("VECTOR", file.schema_id, file.format, *(written_columns(file) or ())), []).append(file)
+        elif vectors_apart and any(isinstance(one.type, VectorType) for one in _stored(file, schema_of)):
+            return None
+    has_vectors = any(map(is_vector_file, group))
+    # Ids of columns of BLOB are told once, and one kind of files of VECTOR columns.
+    if (has_vectors and not vectors_apart) or len({key[0] for key in members}) < len(members):
         return None
     return frozenset(members) if all(_covers(files, group[0]) for files in members.values()) else None
+
+
+def _stored(file: DataFile, schema_of: Callable[[int], TableSchema]) -> RowType:
+    return stored_columns(schema_of(file.schema_id), file).row_type
 
 
 def _covers(files: Sequence[DataFile], whole: DataFile) -> bool:
@@ -129,10 +140,10 @@ def _covers(files: Sequence[DataFile], whole: DataFile) -> bool:
 
 
 def check_covered(group: Group) -> None:
-    """Raises CorruptTableError if there are files of a BLOB column for some rows of the group only."""
+    """Raises CorruptTableError if there are files of a BLOB or VECTOR column for some rows of the group only."""
     members: dict[tuple[str, ...], list[DataFile]] = {}
     for file in group:
-        if is_blob_file(file):
+        if is_beside(file):
             members.setdefault(written_columns(file) or (), []).append(file)
     for columns, files in members.items():
         if not _covers(files, group[0]):
@@ -181,23 +192,46 @@ def joined_groups(groups: Sequence[Sequence[Sequence[DataFile]]], made: DataFile
 
 def column_shares(
     group: Group, schema: TableSchema, schema_of: Callable[[int], TableSchema], columns: Sequence[str]
-) -> list[tuple[DataFile, list[str]]]:
+) -> list[tuple[Group, list[str]]]:
     """The files to be read, each with those of the table's columns that are taken from it, without those of BLOB.
 
-    The newest file gives ids and sequence numbers, and the nulls of columns that no file has.
+    Columns of VECTOR may be taken from several files, whose rows follow each other. The newest file gives ids and
+    sequence numbers, and the nulls of columns that no file has.
+
+    Raises: CorruptTableError if files of VECTOR columns lack rows.
     """
-    group = plain_files(group)
-    shares: dict[str, list[str]] = {}
-    stored = {
-        file.name: {field.id for field in stored_columns(schema_of(file.schema_id), file).row_type} for file in group
-    }
+    plain = plain_files(group)
+    vectors = [file for file in group if is_vector_file(file)]
+    shares: dict[str, tuple[Group, list[str]]] = {}
+    stored = {file.name: {field.id for field in _stored(file, schema_of)} for file in (*plain, *vectors)}
     for name in columns:
         field = schema.row_type.field(name)
         if is_blob(field.type):
             continue
-        having = (file for file in group if field.id in stored[file.name])
-        chosen = group[0] if name in TRACKING_COLUMNS else next(having, group[0])
-        shares.setdefault(chosen.name, []).append(name)
-    if not shares:
-        shares[group[0].name] = []
-    return [(file, shares[file.name]) for file in group if file.name in shares]
+        chosen: Group = (plain[0],)
+        if name not in TRACKING_COLUMNS:
+            having = [file for file in (*plain, *vectors) if field.id in stored[file.name]]
+            newest = max(having, key=_age, default=plain[0])
+            chosen = _in_order(plain[0], having) if is_vector_file(newest) else (newest,)
+        shares.setdefault(chosen[0].name, (chosen, []))[1].append(name)
+    return list(shares.values()) or [((plain[0],), [])]
+
+
+def _in_order(whole: DataFile, files: Sequence[DataFile]) -> Group:
+    """The newest of the files of VECTOR columns for each row of that file. Raises: CorruptTableError."""
+    found: list[DataFile] = []
+    begin = first_row_id(whole) or 0
+    end = begin + whole.row_count
+    beside = [file for file in files if is_vector_file(file)]
+    for file in sorted(beside, key=lambda one: (first_row_id(one) or 0, -one.max_sequence_number)):
+        first = first_row_id(file) or 0
+        if first == begin:
+            found.append(file)
+            begin += file.row_count
+        elif first > begin or file.max_sequence_number > found[-1].max_sequence_number:
+            raise CorruptTableError(f"{file.name} and others have values of VECTOR for some rows of {whole.name} only")
+    if begin != end:
+        raise CorruptTableError(
+            f"files of VECTOR columns have {begin - end + whole.row_count} rows of {whole.name} only"
+        )
+    return tuple(found)

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.binary_row import decode_row, row_order
-from paimon_engine.meta.blobs import is_blob_file
 from paimon_engine.meta.column_files import check_covered, column_groups
 from paimon_engine.meta.file_set import by_bucket, merge_entries
+from paimon_engine.meta.files_beside import is_beside
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.row_tracking import first_row_id
 from paimon_engine.types import RowType
@@ -141,7 +141,7 @@ def _check_columns(merged: Iterable[ManifestEntry], changes: Sequence[ManifestEn
     added = {entry.file.name for entry in changes if entry.kind is FileKind.ADD}
     files = (entry.file for entry in merged if entry.kind is FileKind.ADD)
     # New rows get ids of their own later, and so do their values.
-    for group in column_groups(file for file in files if not is_blob_file(file) or first_row_id(file) is not None):
+    for group in column_groups(file for file in files if not is_beside(file) or first_row_id(file) is not None):
         if not added.isdisjoint(file.name for file in group):
             check_covered(group)
 

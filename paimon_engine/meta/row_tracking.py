@@ -121,7 +121,7 @@ def number_rows(
     """The entries of a commit with the ids and the sequence numbers of their rows, and the next id that is free.
 
     A sequence number of zero means that of the snapshot: all rows of a file have it if the smallest is zero.
-    Files of BLOB columns come behind the file of their rows, and get its ids, each column from the first one on.
+    Files beside a data file, of BLOB or VECTOR columns, come behind it and get its ids, each column from the first on.
     """
     numbered = []
     first, ends = next_row_id, dict[tuple[str, ...], int]()
@@ -135,7 +135,7 @@ def number_rows(
                 file = replace(file, max_sequence_number=snapshot_id)
             if file.file_source == FileSource.APPEND and first_row_id(file) is None and not stores_row_ids(file):
                 columns = written_columns(file) or ()
-                if file.format == "blob":
+                if file.format == "blob" or ".vector." in file.name:
                     begin = ends.get(columns, first)
                     ends[columns] = begin + file.row_count
                 else:

@@ -179,6 +179,16 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions, IcebergOptions):
         return self._size("blob.target-file-size", self.target_file_size_bytes)
 
     @property
+    def vector_file_format(self) -> str | None:
+        """Format of files that have columns of VECTOR alone; None: they are in data files."""
+        return self.raw.get("vector.file.format", "").strip().lower() or None
+
+    @property
+    def vector_target_file_size_bytes(self) -> int:
+        """Size at which a writer begins the next file of VECTOR columns."""
+        return self._size("vector.target-file-size", self.target_file_size_bytes)
+
+    @property
     def bucket_append_ordered(self) -> bool:
         """Whether the rows of a bucket of an append table must be read in the order in which they were written."""
         return self._bool("bucket-append-ordered", default=True)

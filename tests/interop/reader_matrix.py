@@ -208,6 +208,14 @@ CASES: dict[str, Case] = {
         compacts=False,
         chain=("snapshot", "delta", "delta"),
     ),
+    "vectors": Case(by_java=True, second="VECTOR<FLOAT, 1>"),
+    "vectors in files of their own": Case(
+        {**EVOLUTION, "vector.file.format": "parquet"},
+        keys=(),
+        by_java=True,
+        second="VECTOR<FLOAT, 1>",
+        compacts=False,
+    ),
     "written by Java 2.0": Case(by_java=True, compacts=False),
     "append by Java 2.0": Case(keys=(), by_java=True, compacts=False),
 }

@@ -82,17 +82,6 @@ def test_tables_of_this_engine_are_read_by_java(paimon2: JavaPaimon, tmp_path: P
     assert open_table(f"{path}$audit_log").to_arrow().num_rows == 2
 
 
-def test_vectors_in_files_of_their_own_are_refused_by_name(paimon2: JavaPaimon, tmp_path: Path):
-    _, options = KINDS["data evolution"]
-    path = made(paimon2, tmp_path / "t", (), {**options, "vector.file.format": "parquet"})
-    paimon2.call("write", table=path, rows=[row(1)])
-
-    with pytest.raises(UnsupportedError, match=r"'vector\.file\.format'"):
-        open_table(path).to_arrow()
-    with pytest.raises(UnsupportedError, match=r"'vector\.file\.format'"):
-        open_table(path).write(pa.table({"k": [2]}))
-
-
 @pytest.mark.parametrize(
     ("vectors", "what"),
     [([[1.0]], "column 'v'"), ([[1.0, None, 2.0]], "column 'v'"), ([["x", "y", "z"]], "column 'v'")],

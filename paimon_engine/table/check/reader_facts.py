@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from paimon_engine.meta.blobs import blob_columns, is_blob_file, without_blobs
+from paimon_engine.meta.blobs import blob_columns, is_blob_file
+from paimon_engine.meta.files_beside import is_beside, of_data_files
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.row_tracking import first_row_id, stored_columns, stores_row_ids, written_columns
 from paimon_engine.meta.variants import holds_variant
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.types import VectorType
 
 ENGINES: Final[Mapping[str, str]] = {
     "java-0.9": "Java Paimon 0.9.0",
@@ -81,8 +83,8 @@ def _sparse_statistics(used: Used) -> bool:
 def _has_column_files(used: Used) -> bool:
     if not used.table.options.data_evolution_enabled:
         return False
-    files = (file for file in used.files if not is_blob_file(file))
-    schemas = ((file, without_blobs(used.table.schema_of(file.schema_id))) for file in files)
+    files = (file for file in used.files if not is_beside(file))
+    schemas = ((file, of_data_files(used.table.schema_of(file.schema_id))) for file in files)
     return any(
         len(stored_columns(schema, file).row_type.names) < len(schema.row_type.names) for file, schema in schemas
     )
@@ -129,7 +131,7 @@ FACTS: Final[Mapping[str, Fact]] = {
         "`sequence.snapshot-ordering`: other rows win",
         "order rows by a 'sequence.field'",
         lambda used: used.has("sequence.snapshot-ordering"),
-        _wrong("java-0.9", "pypaimon-2.1", "pypaimon-rust-0.4"),
+        _wrong("java-0.9", "java-1.4", "pypaimon-2.1", "pypaimon-rust-0.4"),
     ),
     "merge on read": Fact(
         "deletion vectors merged on read (`deletion-vectors.merge-on-read`): rows in level 0 are missing",
@@ -196,6 +198,12 @@ FACTS: Final[Mapping[str, Fact]] = {
         "copy the rows to a table with JSON texts in place of them",
         lambda used: any(holds_variant(field.type) for field in used.table.schema.row_type),
         _fails("java-0.9"),
+    ),
+    "vectors": Fact(
+        "columns of VECTOR",
+        "copy the rows to a table with ARRAY in place of them",
+        lambda used: any(isinstance(field.type, VectorType) for field in used.table.schema.row_type),
+        _fails("java-0.9", "java-1.4"),
     ),
     "blobs": Fact(
         "columns of BLOB",

@@ -22,8 +22,8 @@ from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.functions import check_storable
 from paimon_engine.merge.records import drop_retracts
-from paimon_engine.meta.blobs import without_blobs
 from paimon_engine.meta.column_files import anchor, joined_groups
+from paimon_engine.meta.files_beside import of_data_files
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.supported import check_writable
@@ -278,7 +278,7 @@ class _ColumnsRewrite(_Rewrite):
     def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch | CopiedRowGroup]:
         table, task = self._table, self._task
         location = bucket_location(table, task.partition, task.bucket)
-        columns = without_blobs(table.schema).row_type.names
+        columns = of_data_files(table.schema).row_type.names
         yield from column_group_rows(table, location, section, columns, task.limit)
 
     def _written(self, group: tuple[Section, ...], writer: RollingWriter) -> Sequence[DataFile]:

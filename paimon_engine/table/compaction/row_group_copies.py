@@ -35,7 +35,7 @@ from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import is_float, without_nan
 from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.partition_columns import partition_values
-from paimon_engine.table.files.rolling_writer import parquet_layout
+from paimon_engine.table.files.stored_layout import parquet_layout
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
 from paimon_engine.types import AtomicType, RowType
 

@@ -301,10 +301,7 @@ def _plain_side_by_side(files: SectionFiles, group: Group, names: Sequence[str])
     table = files.table
     shares = column_shares(group, table.schema, table.schema_of, names)
     mask = RowMask(None if files.vectors is None else files.vectors.deleted_rows(anchor(group).name))
-    streams = [
-        replace(files, columns=share, vectors=None, where=()).rows(file, with_system_columns=False)
-        for file, share in shares
-    ]
+    streams = [_rows_of(replace(files, columns=share, vectors=None, where=()), members) for members, share in shares]
     first_row = 0
     for parts in in_step(streams):
         count = parts[0].num_rows
@@ -315,6 +312,12 @@ def _plain_side_by_side(files: SectionFiles, group: Group, names: Sequence[str])
         kept = mask.over(first_row, count)
         first_row += count
         yield batch if kept is None else batch.filter(kept)
+
+
+def _rows_of(files: SectionFiles, members: Group) -> Iterator[pa.RecordBatch]:
+    """All rows of some files, one after another."""
+    for file in members:
+        yield from files.rows(file, with_system_columns=False)
 
 
 def column_group_rows(

@@ -189,13 +189,18 @@ public class Paimon2 {
         }
     }
 
-    private FileStoreTable open(JsonNode command) {
-        Options at = new Options();
-        at.set(CoreOptions.PATH, command.get("table").asText());
-        if (!command.path("branch").asText("main").equals("main")) {
-            at.set(CoreOptions.BRANCH, command.get("branch").asText());
+    private FileStoreTable onBranch(String path, String branch) {
+        if (branch.equals("main")) {
+            return FileStoreTableFactory.create(io, new Path(path));
         }
-        FileStoreTable table = FileStoreTableFactory.create(io, at);
+        Options at = new Options();
+        at.set(CoreOptions.PATH, path);
+        at.set(CoreOptions.BRANCH, branch);
+        return FileStoreTableFactory.create(io, at);
+    }
+
+    private FileStoreTable open(JsonNode command) {
+        FileStoreTable table = onBranch(command.get("table").asText(), command.path("branch").asText("main"));
         Map<String, String> options = PaimonValues.texts(command.get("options"));
         return options.isEmpty() ? table : table.copy(options);
     }
