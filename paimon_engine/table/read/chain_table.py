@@ -13,8 +13,9 @@ Source: `ChainGroupReadTable`, `ChainTableUtils`, `ChainTableFileStoreTable` of 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -91,13 +92,13 @@ def chain_splits(
         [found[0] for found in delta.values()],
         usable_conjuncts(chain.delta, where),
     )
-    place = _place_of(chain.delta.schema)
+    links = _Links(chain.delta.schema, complete, delta)
     same_schema = _schema_ids(chain)
     merged = []
     for partition in (entry.partition for entry in wanted):
         if partition not in present and partition not in complete:
-            anchor, changes = _links(place, partition, complete, delta)
-            old = [same_schema(entry) for entry in complete.get(anchor or b"", ())]
+            anchor, changes = links.of(partition)
+            old = [] if anchor is None else [same_schema(entry) for entry in complete[anchor]]
             new = [entry for link in changes for entry in delta[link]]
             merged += _as_one_partition(chain.delta, partition, [*old, *new], where)
     return [(chain.complete, splits_of(chain.complete, whole, where)), (chain.delta, merged)]
@@ -113,37 +114,49 @@ def _live(branch: TableHandle) -> Partitions:
     return found
 
 
-_Place = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""Where a partition is: its group, and its place in it."""
+ChainOrder = tuple[Any, ...]
 
 
-def _place_of(schema: TableSchema) -> Callable[[bytes], _Place]:
-    """Raises InvalidArgumentError if the keys of the chain are not the last partition keys."""
-    keys = split_list(schema.options.get(_KEYS, "")) or schema.partition_keys
-    first = len(schema.partition_keys) - len(keys)
-    if first < 0 or tuple(schema.partition_keys[first:]) != tuple(keys):
-        raise InvalidArgumentError(
-            f"'{_KEYS}' = '{','.join(keys)}': these are not the last of the partition keys "
-            f"{', '.join(schema.partition_keys)}; set the option so"
-        )
-    types = [field.type for field in schema.partition_type]
+class _Links:
+    """Which partitions the rows of one are made of."""
 
-    def place(partition: bytes) -> _Place:
-        order = row_order(decode_row(types, partition))
-        return order[:first], order[first:]
+    def __init__(self, schema: TableSchema, complete: Iterable[bytes], delta: Iterable[bytes]) -> None:
+        """Raises: InvalidArgumentError if the keys of the chain are not the last partition keys."""
+        keys = split_list(schema.options.get(_KEYS, "")) or schema.partition_keys
+        self._first = len(schema.partition_keys) - len(keys)
+        if self._first < 0 or tuple(schema.partition_keys[self._first :]) != tuple(keys):
+            raise InvalidArgumentError(
+                f"'{_KEYS}' = '{','.join(keys)}': these are not the last of the partition keys "
+                f"{', '.join(schema.partition_keys)}; set the option so"
+            )
+        self._types = [field.type for field in schema.partition_type]
+        self._complete, self._delta = self._by_group(complete), self._by_group(delta)
 
-    return place
+    def of(self, partition: bytes) -> tuple[bytes | None, list[bytes]]:
+        """The anchor of a partition, None without one, and the partitions of changes after it, up to this one."""
+        group, end = self._place(partition)
+        before = self._complete.get(group, [])
+        index = bisect_left(before, end, key=_place)
+        changes = self._delta.get(group, [])
+        begin = bisect_right(changes, before[index - 1][0], key=_place) if index else 0
+        links = [one for _, one in changes[begin : bisect_right(changes, end, key=_place)]]
+        return (before[index - 1][1] if index else None), links
+
+    def _by_group(self, partitions: Iterable[bytes]) -> dict[ChainOrder, list[tuple[ChainOrder, bytes]]]:
+        found: dict[ChainOrder, list[tuple[ChainOrder, bytes]]] = defaultdict(list)
+        for partition in partitions:
+            group, place = self._place(partition)
+            found[group].append((place, partition))
+        return {group: sorted(members) for group, members in found.items()}
+
+    def _place(self, partition: bytes) -> tuple[ChainOrder, ChainOrder]:
+        """The group of a partition, and its place in it."""
+        order = row_order(decode_row(self._types, partition))
+        return order[: self._first], order[self._first :]
 
 
-def _links(
-    place: Callable[[bytes], _Place], partition: bytes, complete: Partitions, delta: Partitions
-) -> tuple[bytes | None, list[bytes]]:
-    """The anchor of a partition, None without one, and the partitions of changes after it, up to this one."""
-    group, end = place(partition)
-    before = [(place(one)[1], one) for one in complete if place(one)[0] == group and place(one)[1] < end]
-    start, anchor = max(before, default=(None, None))
-    changes = [one for one in delta if place(one)[0] == group and place(one)[1] <= end]
-    return anchor, [one for one in changes if start is None or place(one)[1] > start]
+def _place(member: tuple[ChainOrder, bytes]) -> ChainOrder:
+    return member[0]
 
 
 def _schema_ids(chain: ChainBranches) -> Callable[[ManifestEntry], ManifestEntry]:
