@@ -20,6 +20,7 @@ from paimon_engine.lsm.budget import Budget
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
@@ -254,7 +255,7 @@ def _result(status: str, table: TableHandle, progress: CompactionProgress, distr
         bytes_before=bytes_before,
         bytes_after=sum(file.size_bytes for file in after),
         rows_before=sum(report.rows_before for report in reports),
-        rows_after=sum(file.row_count for file in after),
+        rows_after=rows_in(after),
         buckets=reports,
         rows_distributed=distributed.rows,
         conflicts=distributed.conflicts + progress.conflicts,

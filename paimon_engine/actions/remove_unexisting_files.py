@@ -21,6 +21,7 @@ from paimon_engine.action import Context, Result, action_once
 from paimon_engine.env import Env
 from paimon_engine.executor import Executor, LocalExecutor, values
 from paimon_engine.meta.commit_identifier import Maker
+from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Spec
@@ -102,7 +103,7 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
         len(inside),
         tuple(LostFile(path, entry.file.size_bytes, entry.file.row_count) for entry, path in lost),
         len(lost),
-        sum(entry.file.row_count for entry, _ in lost),
+        rows_in(entry.file for entry, _ in lost),
         stopped,
     )
 

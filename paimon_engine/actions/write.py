@@ -18,6 +18,7 @@ import pyarrow as pa
 from paimon_engine.action import Context, Phases, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
+from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.secrecy import check_address
@@ -379,7 +380,7 @@ def _result(committed: Committed, messages: Sequence[CommitMessage], seconds: fl
     return WriteResult(
         status=committed.status,
         snapshot_id=committed.snapshot.id,
-        rows=sum(file.row_count for file in files),
+        rows=rows_in(files),
         files=len(files),
         bytes=sum(file.size_bytes for file in files),
         buckets=len({(message.partition, message.bucket) for message in messages}),

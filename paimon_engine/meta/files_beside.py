@@ -8,6 +8,7 @@ Source: `BlobType`, `VectorType`, `DedicatedFormatRollingFileWriter` of the Java
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from paimon_engine.meta.blobs import blob_columns, is_blob_file
@@ -42,3 +43,8 @@ def is_vector_file(file: DataFile) -> bool:
 def is_beside(file: DataFile) -> bool:
     """Whether the file has values of rows whose other columns are in a data file."""
     return is_blob_file(file) or is_vector_file(file)
+
+
+def rows_in(files: Iterable[DataFile]) -> int:
+    """How many rows there are in the files: those that others are beside count once."""
+    return sum(file.row_count for file in files if not is_beside(file))

@@ -73,7 +73,7 @@ def test_both_engines_make_and_read_the_same(vectors: str, file_format: str, pai
     theirs = made(paimon2, tmp_path / "t", **options)
     ours = made_here(tmp_path, **options)
     for step in range(3):
-        ours.write(rows(ours, step * 5, step * 5 + 5))
+        assert ours.write(rows(ours, step * 5, step * 5 + 5)).rows == 5
         paimon2.call("write", table=theirs, rows=[row(key) for key in range(step * 5, step * 5 + 5)])
 
     found = alike(paimon2, ours.path)
@@ -83,12 +83,13 @@ def test_both_engines_make_and_read_the_same(vectors: str, file_format: str, pai
     assert layout(paimon2, ours.path) == layout(paimon2, theirs)
     for path in (ours.path, theirs):
         table = open_table(path)
-        assert table.verify("rows").status == "sound"
+        checked = table.verify("rows")
+        assert (checked.status, checked.rows) == ("sound", 15)
         assert table.to_arrow(where="k = 7", columns=["u"]).to_pylist() == [{"u": [7.0, -7.0]}]
         assert table.to_arrow(where="v IS NULL", columns=["k"])["k"].to_pylist() == [3, 7, 11]
         assert table.to_arrow(columns=["s"]).num_rows == 15
         done = table.compact(full=True)
-        assert done.status == "committed"
+        assert (done.status, done.rows_before, done.rows_after) == ("committed", 15, 15)
         assert alike(paimon2, path) == found
         assert table.compact(full=True).status == "noop"
         names = [one["file_format"] for one in open_table(f"{path}$files").to_arrow().to_pylist()]

@@ -34,6 +34,7 @@ from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.deletion_vector import decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -153,7 +154,7 @@ def _examine(
         for file in read_rows(table, check.to_read, executor, on_progress=on_progress):
             problems += [Problem(file.path, what) for what in file.problems]
             notes += [Problem(file.path, what) for what in file.notes]
-        rows = sum(file.entry.file.row_count for file in check.to_read)
+        rows = rows_in(file.entry.file for file in check.to_read)
     found = tuple(dict.fromkeys(problems))
     counted = check.manifest_count, check.data_file_count, rows, len(check.locations.closed)
     return Examination(found, len(roots), *counted, tuple(notes)), roots

@@ -13,6 +13,7 @@ from paimon_engine.lsm.amplification import expected_files, read_amplification
 from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.commit.commit_parts import Parts
@@ -96,10 +97,10 @@ class BucketProgress:
             bucket=key[1],
             files_before=len(before),
             bytes_before=sum(file.size_bytes for file in before),
-            rows_before=sum(file.row_count for file in before),
+            rows_before=rows_in(before),
             files_after=None if after is None else len(after),
             bytes_after=None if after is None else sum(file.size_bytes for file in after),
-            rows_after=None if after is None else sum(file.row_count for file in after),
+            rows_after=None if after is None else rows_in(after),
             sorted_runs=None if task is None else task.run_count,
             rewritten_bytes=0 if task is None else task.bytes_to_rewrite,
             memory_bytes=0 if task is None else task.memory_bytes,

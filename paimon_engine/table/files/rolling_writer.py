@@ -136,6 +136,8 @@ class RollingWriter:
         """
         if self._open is not None and not (self._blobs and self._open.bytes_pending < _WAITING_BYTES_MAX):
             self._open.close_row_group()
+        if self._vectors is not None:
+            self._vectors.close_row_group()
 
     def finish(self) -> tuple[DataFile, ...]:
         """Closes the last file; all files in order of their rows."""

@@ -53,6 +53,11 @@ class VectorColumnsWriter:
             if self._open.is_full(target_bytes):
                 self._end_file()
 
+    def close_row_group(self) -> None:
+        """Encodes the rows that wait in memory; the file stays open."""
+        if self._open is not None:
+            self._open.close_row_group()
+
     def finish(self) -> list[DataFile]:
         """Ends the open file; the files since the last call, in order of their rows."""
         self._end_file()

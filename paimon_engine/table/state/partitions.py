@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.binary_row import decode_row, internal_values
+from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
@@ -126,7 +127,7 @@ def live_partitions(table: TableHandle, snapshot: Snapshot | None) -> list[Parti
             key,
             tuple(decode_row(types, key)),
             len(files),
-            sum(file.row_count for file in files),
+            rows_in(files),
             sum(file.size_bytes for file in files),
             max((file.creation_time_ms for file in files if file.creation_time_ms is not None), default=None),
             frozenset(file.name for file in files),

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -80,7 +81,7 @@ def plan_table(
         for units in _groups(part):
             shifted = replace(state, sequence_offset=rows_before)
             tasks.append(TableWriteTask(shifted, kind_column, read, units, store))
-            rows_before += sum(file.row_count for unit in units for file in _files_of(unit))
+            rows_before += rows_in(file for unit in units for file in _files_of(unit))
     return tasks
 
 
