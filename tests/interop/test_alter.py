@@ -226,6 +226,8 @@ def test_keys_below_zero_keep_their_order_when_they_become_wider(tmp_path: Path,
     # Java 0.9 takes −5 for a large number here, and gives the row twice.
     table = open_table(path)
     assert_same_rows([[-5, 3], [-1, 1], [7, 2]], table.to_arrow())
+    for where, found in (("k = -1", [[-1, 1]]), ("k < 0", [[-5, 3], [-1, 1]]), ("k > 7", [])):
+        assert_same_rows(found, table.to_arrow(where=where), where)
     table.compact(full=True)
     assert_same_rows([[-5, 3], [-1, 1], [7, 2]], oracle.read(path))
 

@@ -21,9 +21,10 @@ from paimon_engine.format import orc, parquet, parquet_bounds
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
-from paimon_engine.table.read import scan
+from paimon_engine.table.read import file_matches
+from paimon_engine.table.read.file_matches import value_ranges
 from paimon_engine.table.read.reader import RowSelection, check_rows, read_schema, read_snapshot_rows, read_splits
-from paimon_engine.table.read.scan import plan_splits, value_ranges
+from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
@@ -263,7 +264,7 @@ def test_files_of_partitions_that_match_are_not_compared_once_more(
         looked_at.append(file.name)
         return value_ranges(handle, file, names)
 
-    monkeypatch.setattr(scan, "value_ranges", noting)
+    monkeypatch.setattr(file_matches, "value_ranges", noting)
 
     assert table.rows(f"day = DATE '{DAY}'") == [(DAY, 1)]
     assert not looked_at

@@ -5,8 +5,7 @@ Source: `KeyValueFileStoreScan`, `MergeTreeSplitGenerator` of the Java library.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -17,21 +16,15 @@ from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.blobs import blob_columns
 from paimon_engine.meta.column_files import column_groups, plain_files
-from paimon_engine.meta.cut_bounds import safe_ranges
-from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.row_tracking import has_tracking, statistics_columns, tracking_ranges
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.snapshot_order import check_numbered
-from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.options import POSTPONED_BUCKET
-from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
+from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, root_columns
 from paimon_engine.table.files.deletion_vectors import VectorLocation, vector_locations
-from paimon_engine.table.files.file_filter import counts_nan, has_padded_texts
-from paimon_engine.table.files.index_filter import embedded_index_excludes, index_filter
-from paimon_engine.table.files.internal_values import internal_predicate
 from paimon_engine.table.files.old_keys import with_keys_of_today
+from paimon_engine.table.read.file_matches import FileMatches
 from paimon_engine.table.read.pruning import entry_filter, matching_buckets, matching_partitions
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
@@ -171,11 +164,16 @@ def splits_of(
     conjuncts = [part for part in conjuncts if not columns_of(part) <= set(table.schema.partition_keys)]
     merges = vectors is None or table.options.merges_vectors_on_read
     find = _key_sections if table.schema.primary_keys and merges else _single_sections
-    find = _column_sections if table.options.data_evolution_enabled else find
+    if table.options.data_evolution_enabled:
+        # Of columns of BLOB there are no statistics.
+        blobs = frozenset(blob_columns(table.schema))
+        conjuncts = [part for part in conjuncts if not columns_of(part) & blobs]
+        find = _column_sections
+    matching = FileMatches(table, conjuncts, [entry.file for entry in entries])
     splits = []
     for (partition, bucket), members in by_bucket(entries).items():
         with naming(f"{table.paths.root}/manifest: entries of bucket {bucket}"):
-            found = _pack(table, partition, bucket, find(table, members, conjuncts))
+            found = _pack(table, partition, bucket, find(table, members, matching))
         splits += [split if not vectors else replace(split, vectors=_locations_in(split, vectors)) for split in found]
     return splits
 
@@ -199,109 +197,38 @@ def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Sec
     return [Split(partition, bucket, tuple(pack)) for pack in packs]
 
 
-def _key_sections(
-    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
-) -> list[Section]:
+def _key_sections(table: TableHandle, entries: Sequence[ManifestEntry], matching: FileMatches) -> list[Section]:
     """Files whose key range can match, in sections; in sections without a merge, all ranges count.
 
     Where files overlap, ranges of other columns must not count: a file left out could hold the newest version of a key.
     """
-    schema = table.schema
-    columns = schema.key_type
-    parts = [internal_predicate(schema.row_type, part) for part in conjuncts]
-    asked = index_filter(table, conjuncts)
-    on_keys = [part for part in parts if columns_of(part) <= set(columns.names)]
-    types = [field.type for field in columns]
-
-    def key_matches(file: DataFile) -> bool:
-        if len(file.key_stats.null_counts) != len(types):
-            return True
-        known = dict(zip(columns, safe_ranges(types, file.key_stats), strict=True))
-        ranges = {field.name: stats for field, stats in known.items() if not has_padded_texts(file, field.type)}
-        return all(may_match(part, ranges, file.row_count) for part in on_keys)
-
+    files = [entry.file for entry in entries]
+    if matching.looks_at_keys:
+        files = [file for file in files if matching.key_may_match(file)]
     found = []
-    files = [entry.file for entry in entries if not on_keys or key_matches(entry.file)]
-    for section in sections(files, key_order(columns)):
-        if len(section) > 1 or not (parts or asked):
+    for section in sections(files, key_order(table.schema.key_type)):
+        if len(section) > 1 or not matching.excludes_some:
             found.append(section)
-        elif run := tuple(file for file in section[0] if _may_match(table, file, parts, asked)):
+        elif run := tuple(file for file in section[0] if matching.may_match(file)):
             found.append((run,))
     return found
 
 
-def _single_sections(
-    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
-) -> list[Section]:
+def _single_sections(_: TableHandle, entries: Sequence[ManifestEntry], matching: FileMatches) -> list[Section]:
     """Files that can match, in the order of their rows, each as a separate section."""
-    parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
-    asked = index_filter(table, conjuncts)
     files = [entry.file for entry in entries]
-    if parts or asked:
-        files = [file for file in files if _may_match(table, file, parts, asked)]
+    if matching.excludes_some:
+        files = [file for file in files if matching.may_match(file)]
     return [((file,),) for file in sorted(files, key=_age)]
 
 
-def _column_sections(
-    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
-) -> list[Section]:
-    """Files of the same rows, newest first, each as a run. Statistics count where one file has all that is known.
-
-    Of columns of BLOB there are none.
-    """
-    blobs = frozenset(blob_columns(table.schema))
-    conjuncts = [part for part in conjuncts if not columns_of(part) & blobs]
-    parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
-    asked = index_filter(table, conjuncts)
+def _column_sections(_: TableHandle, entries: Sequence[ManifestEntry], matching: FileMatches) -> list[Section]:
+    """Files of the same rows, newest first, each as a run. Statistics count where one file has all that is known."""
     groups = column_groups(entry.file for entry in entries)
-    if parts or asked:
-        groups = [group for group in groups if len(plain_files(group)) > 1 or _may_match(table, group[0], parts, asked)]
+    if matching.excludes_some:
+        groups = [group for group in groups if len(plain_files(group)) > 1 or matching.may_match(group[0])]
     return [tuple((file,) for file in group) for group in groups]
 
 
 def _age(file: DataFile) -> tuple[int, int, str]:
     return file.min_sequence_number, file.creation_time_ms or 0, file.name
-
-
-def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], asked: Predicate | None) -> bool:
-    """Whether the ranges of the file's columns, and its index in the manifest, leave room for a row that matches.
-
-    `parts` have internal values, `asked` is the filter for the index.
-    """
-    ranges = value_ranges(table, file, frozenset().union(*map(columns_of, parts))) if parts else {}
-    if not counts_nan(file):
-        ranges = {
-            name: replace(known, max=math.nan) if isinstance(known.max, float) else known
-            for name, known in ranges.items()
-        }
-    if not all(may_match(part, ranges, file.row_count) for part in parts):
-        return False
-    return not embedded_index_excludes(table, file, asked)
-
-
-def value_ranges(table: TableHandle, file: DataFile, names: Collection[str] | None = None) -> Mapping[str, ColumnStats]:
-    """Known ranges of the table's columns in a file, or of those in `names`: others cost time.
-
-    There are none of columns whose values may be in another order today.
-
-    There is one of a partition column only if the file is known to store values of it.
-    """
-    if not file.value_stats.null_counts:
-        return {}
-    schema = table.schema_of(file.schema_id)
-    columns = list(statistics_columns(schema, file))
-    pairs = same_columns(schema, table.schema)
-    asked = {stored.name for name, (stored, _) in pairs.items() if names is None or name in names}
-    wanted = [index for index, column in enumerate(columns) if column.name in asked]
-    known = safe_ranges([field.type for field in columns], file.value_stats, wanted=wanted)
-    usable = {columns[index].name: known[index] for index in wanted if not has_padded_texts(file, columns[index].type)}
-    # What the file lacks is read as null.
-    missing = ColumnStats(None, None, file.row_count)
-    ranges = {name: missing for name in table.schema.row_type.names if name not in pairs}
-    for name, (stored, today) in pairs.items():
-        if stored.name in usable and (stats := evolved_stats(usable[stored.name], stored, today)):
-            ranges[name] = stats
-    # A file that lacks partition columns may count nulls there, which are not what is read.
-    unknown = {name for name in table.schema.partition_keys if name in ranges and ranges[name].min is None}
-    ranges = {name: stats for name, stats in ranges.items() if name not in unknown}
-    return {**ranges, **tracking_ranges(file)} if has_tracking(table.schema) else ranges
