@@ -19,7 +19,7 @@ LENGTH_MAX: Final = 4_096
 def cut(data: bytes, begins: Ints, ends: Ints) -> list[bytes]:
     """The spans, in order. All of them must be within `data`, and none may end before it begins."""
     lengths = ends - begins
-    different = np.unique(lengths).tolist() if len(lengths) else []
+    different = different_lengths(lengths)
     if len(different) > _LENGTHS_MAX or (different and different[-1] > LENGTH_MAX):
         return [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
     if len(different) == 1:
@@ -34,6 +34,16 @@ def cut(data: bytes, begins: Ints, ends: Ints) -> list[bytes]:
     order = np.empty(len(lengths), np.int64)
     order[np.concatenate(indices)] = np.arange(len(lengths))
     return list(map(parts.__getitem__, order.tolist()))
+
+
+def different_lengths(lengths: Ints) -> list[int]:
+    """Each length that occurs, from the smallest; none may be negative."""
+    if not len(lengths):
+        return []
+    if int(lengths.max()) > LENGTH_MAX:
+        return list(np.unique(lengths).tolist())
+    # Counting takes a fraction of the time of `unique`.
+    return list(np.bincount(lengths).nonzero()[0].tolist())
 
 
 def _cut_alike(data: bytes, begins: Ints, length: int) -> list[bytes]:

@@ -9,6 +9,8 @@ Source: `FileEntry.mergeEntries` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry
@@ -76,6 +78,7 @@ def live_files(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 def by_bucket(entries: Iterable[ManifestEntry]) -> Mapping[tuple[bytes, int], list[ManifestEntry]]:
     """Entries by (partition, bucket), in order of first occurrence."""
     grouped: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
+    # Entries of a bucket often come one behind the other.
+    for key, members in groupby(entries, attrgetter("partition", "bucket")):
+        grouped.setdefault(key, []).extend(members)
     return grouped

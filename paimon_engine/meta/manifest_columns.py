@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paimon_engine.format.avro_columns import Columns, NotPlain, columns_of
-from paimon_engine.format.byte_spans import all_alike, bytes_at, cut, made_once
+from paimon_engine.format.byte_spans import all_alike, bytes_at, cut, different_lengths, made_once
 from paimon_engine.format.stored import INT_MAX, LONG_MAX, checked_name
 from paimon_engine.frozen import FieldValues, Same, instances
 from paimon_engine.meta.manifest import (
@@ -28,7 +28,7 @@ from paimon_engine.meta.manifest import (
     ManifestEntry,
     file_extras,
 )
-from paimon_engine.meta.stats import SimpleStats
+from paimon_engine.meta.stats import EMPTY_STATS, SimpleStats
 from paimon_engine.meta.unknown_fields import NO_FIELDS
 
 Ints = NDArray[np.int64]
@@ -179,8 +179,8 @@ class ManifestColumns:
 
     # ── entries ─────────────────────────────────────────────────────────────────────────────────
 
-    def entries(self, which: Ints) -> list[ManifestEntry]:
-        """The entries at these indices, in that order."""
+    def entries(self, which: Ints, *, statistics: bool = True) -> list[ManifestEntry]:
+        """The entries at these indices, in that order; files without their statistics where these are not needed."""
         if not len(which):
             return []
         kinds = [FileKind(kind) for kind in (0, 1)]
@@ -189,12 +189,12 @@ class ManifestColumns:
             list(map(self.partitions.__getitem__, which.tolist())),
             self.buckets[which].tolist(),
             self.total_buckets[which].tolist(),
-            self._files(which),
+            self._files(which, statistics=statistics),
             Same(NO_FIELDS),
         ]
         return instances(ManifestEntry, len(which), columns)
 
-    def _files(self, which: Ints) -> list[DataFile]:
+    def _files(self, which: Ints, *, statistics: bool) -> list[DataFile]:
         """The data files of the entries at these indices."""
         texts = self._texts.__getitem__
         columns: list[FieldValues] = [
@@ -203,8 +203,8 @@ class ManifestColumns:
             self._numbers("_FILE._ROW_COUNT", which),
             self._values("_FILE._MIN_KEY", which),
             self._values("_FILE._MAX_KEY", which),
-            self._stats("_FILE._KEY_STATS", which),
-            self._stats("_FILE._VALUE_STATS", which),
+            self._stats("_FILE._KEY_STATS", which) if statistics else Same(EMPTY_STATS),
+            self._stats("_FILE._VALUE_STATS", which) if statistics else Same(EMPTY_STATS),
             self._numbers("_FILE._MIN_SEQUENCE_NUMBER", which),
             self._numbers("_FILE._MAX_SEQUENCE_NUMBER", which),
             self._numbers("_FILE._SCHEMA_ID", which),
@@ -214,7 +214,7 @@ class ManifestColumns:
             self._numbers("_FILE._DELETE_ROW_COUNT", which),
             self._values("_FILE._EMBEDDED_FILE_INDEX", which),
             self._numbers("_FILE._FILE_SOURCE", which),
-            self._values("_FILE._VALUE_STATS_COLS", which, texts),
+            self._values("_FILE._VALUE_STATS_COLS", which, texts) if statistics else Same(()),
             self._values("_FILE._EXTERNAL_PATH", which, bytes.decode),
             self._extras(which),
             Same(NO_FIELDS),
@@ -352,7 +352,7 @@ def _checked_names(columns: Columns) -> NDArray[np.uint64]:
     begins, ends = columns.arrays["_FILE._FILE_NAME.begin"], columns.arrays["_FILE._FILE_NAME.end"]
     hashes = np.zeros(columns.count, np.uint64)
     lengths = ends - begins
-    found = np.unique(lengths).tolist()
+    found = different_lengths(lengths)
     if len(found) > _LENGTHS_MAX or (found and not 2 < found[0] <= found[-1] <= _NAME_BYTES_MAX):
         raise NotPlain("unusual names")
     for length in found:
@@ -381,7 +381,7 @@ def hashes_of_names(names: Sequence[bytes]) -> NDArray[np.uint64]:
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     data, begins = b"".join(names), np.cumsum(lengths) - lengths
     hashes = np.zeros(len(names), np.uint64)
-    for length in np.unique(lengths).tolist():
+    for length in different_lengths(lengths):
         [who] = (lengths == length).nonzero()
         hashes[who] = _hashes(bytes_at(data, begins[who], length))
     return hashes

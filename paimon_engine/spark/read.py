@@ -60,7 +60,8 @@ def read_frame(executor: Executor, table: TableHandle, request: ReadRequest, sys
     """
     assert isinstance(executor, SparkExecutor)
     if system is None:
-        plan = plan_read(table, request)
+        # Spark's own reader takes files by what their statistics say.
+        plan = plan_read(table, request, keeps_statistics=True)
         with spark_calls(_REFUSED):
             return _frame(executor, plan, None)
     found = plan_row_view(table, system, request)

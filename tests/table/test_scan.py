@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,9 +12,14 @@ from hypothesis import strategies as st
 
 from paimon_engine.arrow_types import from_arrow
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.binary_row import EMPTY_ROW
+from paimon_engine.lsm.sections import Section
+from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.stats import EMPTY_STATS
 from paimon_engine.predicate import parse_where, to_arrow_expression
-from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.read.scan import _pack, plan_splits
+from paimon_engine.table.state import live_columns
 from tests.table.conftest import MakeTable, Subject
 
 KV = {"k": pa.int64(), "v": pa.int64()}
@@ -122,6 +128,51 @@ def test_sections_are_packed_into_splits_of_the_target_size(make_table: MakeTabl
 
     assert len(splits) > 1
     assert [len(section) for split in splits for section in split.sections] == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_splits_have_as_many_sections_as_fit(make_table: MakeTable, seed: int):
+    chance = random.Random(seed)
+    options = {"source.split.target-size": "1 kb", "source.split.open-file-cost": "100 b"}
+    table = make_table(KV, options=options).handle
+
+    def some_file() -> DataFile:
+        return DataFile(f"data-{chance.random()}.parquet", chance.choice([0, 99, 100, 300, 500, 1024, 9000]), 1)
+
+    sections = [tuple((some_file(),) for _ in range(chance.choice([1, 1, 1, 3]))) for _ in range(60)]
+    expected: list[list[Section]] = [[]]
+    for section in sections:
+        weight = sum(max(100, file.size_bytes) for one in (*expected[-1], section) for run in one for file in run)
+        if expected[-1] and weight > 1024:
+            expected.append([])
+        expected[-1].append(section)
+
+    assert [split.sections for split in _pack(table, EMPTY_ROW, 0, sections)] == [tuple(pack) for pack in expected]
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_a_plan_keeps_the_statistics_that_it_needs(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+):
+    monkeypatch.setattr(live_columns, "ENTRIES_MIN", 1)
+    monkeypatch.setattr(live_columns, "WIDTH_MIN", 0)
+    fields = {"day": pa.int32(), **KV}
+    table = make_table(fields, primary_keys=[*keys, *(["day"] if keys else [])], partition_keys=["day"])
+    for key in range(4):
+        table.write({"day": [1, 2], "k": [key, key], "v": [key, 9]})
+
+    def files(where: str | None, *, keeps: bool) -> list[DataFile]:
+        splits = plan_splits(table.handle, table.snapshot, where and parse_where(where), keeps_statistics=keeps)
+        return [file for split in splits for section in split.sections for run in section for file in run]
+
+    for where in (None, "day = 1", "v = 2 AND day = 2", "k < 2"):
+        kept, found = files(where, keeps=True), files(where, keeps=False)
+        assert all(len(file.value_stats.null_counts) == 3 for file in kept)
+        needs = where not in (None, "day = 1")
+        bare = [replace(file, value_stats=EMPTY_STATS, key_stats=EMPTY_STATS, value_stats_columns=()) for file in kept]
+        assert found == (kept if needs else bare), where
+    assert len(files("v = 2 AND day = 2", keeps=False)) == 0
+    assert sorted(table.rows("v = 2")) == [(1, 2, 2)]
 
 
 def test_unknown_columns_and_values_that_do_not_fit_are_named(make_table: MakeTable):

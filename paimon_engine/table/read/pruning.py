@@ -51,14 +51,19 @@ def partition_predicate_parts(schema: TableSchema, where: Predicate | None) -> t
     return only, [part for part in parts if part not in only]
 
 
-def entry_filter(table: TableHandle, conjuncts: Sequence[Predicate], *, by_buckets: bool = False) -> EntryFilter | None:
-    """Entries of partitions that match, with `by_buckets` of their buckets that can match; None if all do."""
+def entry_filter(
+    table: TableHandle, conjuncts: Sequence[Predicate], *, by_buckets: bool = False, statistics: bool = True
+) -> EntryFilter | None:
+    """Entries of partitions that match, with `by_buckets` of their buckets that can match; None if all do.
+
+    Without `statistics`, those of files may be missing.
+    """
     schema = table.schema
     columns = schema.partition_type
     only = [internal_predicate(schema.row_type, part) for part in conjuncts if columns_of(part) <= set(columns.names)]
     only = only if columns.fields else []
     buckets = _bucket_choice(table, conjuncts) if by_buckets else None
-    if not only and buckets is None:
+    if not only and buckets is None and statistics:
         return None
     types = [field.type for field in columns]
 
@@ -72,7 +77,7 @@ def entry_filter(table: TableHandle, conjuncts: Sequence[Predicate], *, by_bucke
     def matching(partitions: Sequence[bytes]) -> frozenset[bytes]:
         return _matching(schema, partitions, conjuncts)
 
-    return EntryFilter(may_hold, Choice(matching if only else None, buckets))
+    return EntryFilter(may_hold, Choice(matching if only else None, buckets, statistics))
 
 
 def matching_partitions(

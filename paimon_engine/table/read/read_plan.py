@@ -77,12 +77,13 @@ def plan_read(
     keeps_retracts: bool = False,
     only_highest_level: bool = False,
     row_ids: bool = False,
+    keeps_statistics: bool = False,
 ) -> ReadPlan:
     """What the read consists of, without its limit.
 
     With `row_ids` the rows have their ids and sequence numbers as columns. With `keeps_retracts` delete records and old
     values come out too; with `only_highest_level` the rows of a primary-key table are those that a full compaction has
-    seen, without a merge.
+    seen, without a merge. Unless it `keeps_statistics`, files may have lost theirs.
 
     Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
     """
@@ -95,7 +96,9 @@ def plan_read(
     match scope:
         case State():
             check_mode(handle, scope.snapshot)
-            units = _state_splits(handle, scope, rows, only_highest_level=only_highest_level)
+            units = _state_splits(
+                handle, scope, rows, only_highest_level=only_highest_level, keeps_statistics=keeps_statistics
+            )
         case Changes():
             check_changes_readable(handle.options)
             units = plan_changes(handle, scope, rows)
@@ -118,7 +121,7 @@ def plan_read(
         ]
     if fallback is not None:
         assert isinstance(scope, State)
-        parts.append(_missing_partitions(handle, scope, fallback, rows))
+        parts.append(_missing_partitions(handle, scope, fallback, rows, keeps_statistics=keeps_statistics))
     return ReadPlan(schema, tuple(parts))
 
 
@@ -147,24 +150,31 @@ def _state_splits(
     rows: RowSelection,
     *,
     only_highest_level: bool = False,
+    keeps_statistics: bool = False,
     without: Collection[bytes] = (),
 ) -> list[Split]:
     if state.created_since_ms is not None:
         check_changes_readable(table.options)
     level = table.options.num_levels - 1 if only_highest_level and _has_stale_levels(table) else None
     chosen = FileChoice(level, state.created_since_ms, frozenset(without))
-    return plan_splits(table, state.snapshot, rows.file_filter, chosen)
+    return plan_splits(table, state.snapshot, rows.file_filter, chosen, keeps_statistics=keeps_statistics)
 
 
 def _missing_partitions(
-    table: TableHandle, state: State, fallback: tuple[TableHandle, State], rows: RowSelection
+    table: TableHandle,
+    state: State,
+    fallback: tuple[TableHandle, State],
+    rows: RowSelection,
+    *,
+    keeps_statistics: bool,
 ) -> ReadPart:
     """The partitions that only the branch has."""
     branch, branch_state = fallback
     check_mode(branch, branch_state.snapshot)
     check_rows(branch, rows)
     present = {entry.partition for entry in visible_entries(table, state.snapshot, rows.file_filter)}
-    return ReadPart(branch, rows, _state_splits(branch, branch_state, rows, without=present))
+    found = _state_splits(branch, branch_state, rows, keeps_statistics=keeps_statistics, without=present)
+    return ReadPart(branch, rows, found)
 
 
 def _has_stale_levels(table: TableHandle) -> bool:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paimon_engine.collection import without_collection
 from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
@@ -80,16 +83,25 @@ _ALL_FILES: Final = FileChoice()
 
 
 def plan_splits(
-    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None, choice: FileChoice = _ALL_FILES
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    where: Predicate | None = None,
+    choice: FileChoice = _ALL_FILES,
+    *,
+    keeps_statistics: bool = False,
 ) -> list[Split]:
     """Splits that hold all rows of the snapshot that can match, in the files of `choice`.
+
+    Files may have lost their statistics, half of the memory that they take, unless the filter needs them or the caller
+    `keeps_statistics`.
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
     if where is not None:
         bind(where, to_arrow_schema(table.schema.row_type))
     with without_collection():
-        entries = visible_entries(table, snapshot, where, by_buckets=True)
+        statistics = keeps_statistics or _needs_statistics(table, where)
+        entries = visible_entries(table, snapshot, where, by_buckets=True, statistics=statistics)
         if choice != _ALL_FILES:
             entries = [entry for entry in entries if choice.holds(entry)]
         if table.options.snapshot_ordering:
@@ -99,15 +111,27 @@ def plan_splits(
         return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))
 
 
+def _needs_statistics(table: TableHandle, where: Predicate | None) -> bool:
+    """Whether a filter looks at more than partitions."""
+    return any(not columns_of(part) <= set(table.schema.partition_keys) for part in conjuncts_of(where))
+
+
 def visible_entries(
-    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None, *, by_buckets: bool = False
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    where: Predicate | None = None,
+    *,
+    by_buckets: bool = False,
+    statistics: bool = True,
 ) -> list[ManifestEntry]:
     """Live entries of partitions that can match, but for files whose rows no reader gets to see yet.
 
-    With `by_buckets`, entries of buckets that cannot match may be missing, and with them whole partitions.
+    With `by_buckets`, entries of buckets that cannot match may be missing, and with them whole partitions. Without
+    `statistics`, those of files may be missing.
     """
     conjuncts = usable_conjuncts(table, where)
-    found = live_entries(table, snapshot, where=entry_filter(table, conjuncts, by_buckets=by_buckets))
+    chosen = entry_filter(table, conjuncts, by_buckets=by_buckets, statistics=statistics)
+    found = live_entries(table, snapshot, where=chosen)
     return with_keys_of_today(table, visible_to_readers(table, found))
 
 
@@ -180,21 +204,25 @@ def splits_of(
 
 def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
     """Sections in order, as many to a split as its target size allows."""
-    target_bytes, least_bytes = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
-    packs: list[list[Section]] = []
-    weight = 0
-    for section in found:
-        if len(section) == 1 and len(section[0]) == 1:
-            # As most sections are, where there are many.
-            section_bytes = max(section[0][0].size_bytes, least_bytes)
-        else:
-            section_bytes = sum(max(file.size_bytes, least_bytes) for run in section for file in run)
-        if not packs or weight + section_bytes > target_bytes:
-            packs.append([])
-            weight = 0
-        packs[-1].append(section)
-        weight += section_bytes
-    return [Split(partition, bucket, tuple(pack)) for pack in packs]
+    ends = np.cumsum(_weights(found, table.options.split_open_file_cost_bytes))
+    splits = []
+    begin = 0
+    while begin < len(found):
+        bound = (ends[begin - 1] if begin else 0) + table.options.split_target_size_bytes
+        end = max(begin + 1, int(np.searchsorted(ends, bound, side="right")))
+        splits.append(Split(partition, bucket, tuple(found[begin:end])))
+        begin = end
+    return splits
+
+
+def _weights(found: Sequence[Section], least_bytes: int) -> NDArray[np.int64]:
+    """What each section counts for: its files' bytes, of each file at least so many."""
+    # Most sections are one file, where there are many.
+    first = np.array([section[0][0].size_bytes for section in found], np.int64)
+    weights = np.maximum(first, least_bytes)
+    for place in [place for place, section in enumerate(found) if len(section) > 1 or len(section[0]) > 1]:
+        weights[place] = sum(max(file.size_bytes, least_bytes) for run in found[place] for file in run)
+    return weights
 
 
 def _key_sections(table: TableHandle, entries: Sequence[ManifestEntry], matching: FileMatches) -> list[Section]:
@@ -205,9 +233,12 @@ def _key_sections(table: TableHandle, entries: Sequence[ManifestEntry], matching
     files = [entry.file for entry in entries]
     if matching.looks_at_keys:
         files = [file for file in files if matching.key_may_match(file)]
+    every = sections(files, key_order(table.schema.key_type))
+    if not matching.excludes_some:
+        return every
     found = []
-    for section in sections(files, key_order(table.schema.key_type)):
-        if len(section) > 1 or not matching.excludes_some:
+    for section in every:
+        if len(section) > 1:
             found.append(section)
         elif run := tuple(file for file in section[0] if matching.may_match(file)):
             found.append((run,))

@@ -48,11 +48,12 @@ class Choice(NamedTuple):
     """The request: of the partitions that occur, those that matter, and of these some buckets.
 
     `buckets` gives the numbers of the buckets that matter, for files of a partition that has so many, with a schema of
-    that id; None for all.
+    that id; None for all. Without `statistics`, those of files may be missing from their entries.
     """
 
     partitions: Callable[[Sequence[bytes]], Collection[bytes]] | None = None
     buckets: Callable[[int, int], Collection[int] | None] | None = None
+    statistics: bool = True
 
     def within(self, partitions: Collection[bytes] | None) -> Choice:
         """The same of these partitions only; None for all."""
@@ -75,7 +76,8 @@ class _EntryColumns:
     row_counts: Ints
     names: NDArray[np.uint64]
     partitions: Sequence[bytes]
-    entries: Callable[[Ints], list[ManifestEntry]]
+    entries: Callable[[Ints, bool], list[ManifestEntry]]
+    """Given places, and whether statistics are needed."""
 
 
 def worth_columns(table: TableHandle, manifests: Sequence[ManifestFile]) -> bool:
@@ -244,7 +246,7 @@ def _of_columns(_: SideBySide, found: ManifestColumns) -> list[_EntryColumns]:
             found.row_counts,
             found.names,
             found.partitions,
-            found.entries,
+            lambda which, statistics: found.entries(which, statistics=statistics),
         )
     ]
 
@@ -261,7 +263,7 @@ def _of_entries(_: ManifestFile, entries: Sequence[ManifestEntry]) -> _EntryColu
         numbers(entry.file.row_count for entry in entries),
         hashes_of_names([entry.file.name.encode(errors="surrogatepass") for entry in entries]),
         [entry.partition for entry in entries],
-        lambda which: [entries[place] for place in which.tolist()],
+        lambda which, _: [entries[place] for place in which.tolist()],
     )
 
 
@@ -315,20 +317,20 @@ class _Gathered:
         if len(self._removed):
             named = are_among(part.names[chosen], self._removed)
             later, chosen = chosen[named], chosen[~named]
-            self._later += part.entries(later)
+            self._later += part.entries(later, self._choice.statistics)
             self._later_places += (later + self._begin).tolist()
         self._names.append(part.names[chosen])
         self._row_count += int(part.row_counts[chosen].sum())
         kept = chosen[_in_buckets([part], chosen, self._choice)]
-        self._entries += part.entries(kept)
+        self._entries += part.entries(kept, self._choice.statistics)
         self._places.append(kept + self._begin)
         self._begin += len(part.kinds)
 
     def live(self) -> FoundFiles | None:
         """All of them; None where a name occurs twice, or entries do not add up."""
-        names = np.concatenate(self._names) if self._names else np.zeros(0, np.uint64)
+        names = np.sort(np.concatenate(self._names)) if self._names else np.zeros(0, np.uint64)
         merged = _applied(self._later)
-        if len(np.unique(names)) != len(names) or merged is None:
+        if (names[1:] == names[:-1]).any() or merged is None:
             return None
         row_count = self._row_count + sum(entry.file.row_count for entry in merged)
         if not merged:
@@ -363,7 +365,7 @@ def _live(parts: Sequence[_EntryColumns], choice: Choice) -> FoundFiles | None:
     shared[order[:-1][same]] = True
     if (kinds[~shared] != FileKind.ADD).any():
         return None
-    merged = _merged(parts, ends, chosen[shared])
+    merged = _merged(parts, ends, chosen[shared], choice)
     if merged is None:
         return None
     places = np.concatenate([chosen[~shared], merged[0]])
@@ -372,7 +374,7 @@ def _live(parts: Sequence[_EntryColumns], choice: Choice) -> FoundFiles | None:
     alone = alone[_in_buckets(parts, alone, choice)]
     kept = _in_buckets(parts, merged[0], choice)
     remaining = [entry for entry, is_kept in zip(merged[1], kept.tolist(), strict=True) if is_kept]
-    found = [*_entries(parts, ends, alone), *remaining]
+    found = [*_entries(parts, ends, alone, choice), *remaining]
     by_place = np.argsort(np.concatenate([alone, merged[0][kept]]), kind="stable")
     return FoundFiles([found[index] for index in by_place.tolist()] if remaining else found, row_count)
 
@@ -407,9 +409,11 @@ def _in_buckets(parts: Sequence[_EntryColumns], places: Ints, choice: Choice) ->
     return matters
 
 
-def _merged(parts: Sequence[_EntryColumns], ends: Ints, places: Ints) -> tuple[Ints, list[ManifestEntry]] | None:
+def _merged(
+    parts: Sequence[_EntryColumns], ends: Ints, places: Ints, choice: Choice
+) -> tuple[Ints, list[ManifestEntry]] | None:
     """What remains of entries that share names, with the places of those that remain; None if they do not add up."""
-    entries = _entries(parts, ends, places)
+    entries = _entries(parts, ends, places, choice)
     left = _applied(entries)
     if left is None:
         return None
@@ -417,12 +421,12 @@ def _merged(parts: Sequence[_EntryColumns], ends: Ints, places: Ints) -> tuple[I
     return np.array([place_of[id(entry)] for entry in left], np.int64), left
 
 
-def _entries(parts: Sequence[_EntryColumns], ends: Ints, places: Ints) -> list[ManifestEntry]:
+def _entries(parts: Sequence[_EntryColumns], ends: Ints, places: Ints, choice: Choice) -> list[ManifestEntry]:
     """The entries at these places, which ascend."""
     found: list[ManifestEntry] = []
     begins = np.concatenate([[0], ends[:-1]])
     cuts = np.searchsorted(places, np.concatenate([begins, ends[-1:]]))
     for part, begin, first, last in zip(parts, begins, cuts[:-1], cuts[1:], strict=True):
         if first < last:
-            found += part.entries(places[first:last] - begin)
+            found += part.entries(places[first:last] - begin, choice.statistics)
     return found
