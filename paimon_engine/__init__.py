@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from paimon_engine.actions.rollback import Rollback, RollbackResult
     from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, RollbackToAsLatestResult
     from paimon_engine.actions.tags import CreateTag, DeleteTag, DeleteTagResult, RenameTag, TagResult
+    from paimon_engine.actions.update_columns import UpdateColumnsResult
     from paimon_engine.actions.verify import Verify, VerifyResult
     from paimon_engine.actions.write import Write, WriteResult
     from paimon_engine.api import Table
@@ -195,6 +196,7 @@ __all__ = [
     "UpdateColumnDefault",
     "UpdateColumnNullability",
     "UpdateColumnType",
+    "UpdateColumnsResult",
     "UpdateComment",
     "Verify",
     "VerifyResult",
@@ -239,6 +241,7 @@ _MODULES: Final = {
     "actions.rollback": ("Rollback", "RollbackResult"),
     "actions.rollback_to_as_latest": ("RollbackToAsLatest", "RollbackToAsLatestResult"),
     "actions.tags": ("CreateTag", "DeleteTag", "DeleteTagResult", "RenameTag", "TagResult"),
+    "actions.update_columns": ("UpdateColumnsResult",),
     "actions.verify": ("Verify", "VerifyResult"),
     "actions.write": ("Write", "WriteResult"),
     "api": ("Table",),

@@ -13,9 +13,11 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import Executor
 from paimon_engine.maintenance_verbs import MaintenanceVerbs
+from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.predicate import Condition
+from paimon_engine.progress import OnProgress
 from paimon_engine.table.read.open_read import open_read
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.read.reader import read_schema
@@ -97,6 +99,31 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
                 self._handle, data, executor, overwrite=overwrite, kind_column=kind_column, name=name
             )
         return actions.write.write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
+
+    def update_columns(
+        self,
+        data: Any,
+        *,
+        commit_user: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> actions.update_columns.UpdateColumnsResult:
+        """Gives some columns new values, in a table with `data-evolution.enabled`, and commits them.
+
+        `data` is an Arrow table, record batch or reader, or a data frame of pandas or polars, with the column `_ROW_ID`
+        of the rows, as the system table `$row_tracking` shows it, and the columns that are updated. Other rows keep
+        their values, and other columns are neither read nor written. The rows come into memory.
+
+        Raises: UnsupportedError for other tables, and for columns of BLOB; InvalidArgumentError if rows do not fit, or
+        there is no row with an id; ConflictError; StorageError.
+        """
+        _, batches = self._rows_to_write(data, None)
+        if batches is None:
+            raise InvalidArgumentError("a Spark DataFrame cannot update columns; give its rows: frame.toArrow()")
+        from paimon_engine.action import Context
+
+        context = Context(self._handle, self._executor, checked_user(commit_user), on_progress)
+        return actions.update_columns.update_columns(context, batches, properties)
 
     def prepare_write(self, data: Any, row_kinds: Any = None, *, order: int = 0) -> list[CommitMessage]:
         """Writes data files as `write` does, and leaves it to `commit` to make them a snapshot, or to `abort`.

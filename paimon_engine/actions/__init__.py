@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         rollback,
         rollback_to_as_latest,
         tags,
+        update_columns,
         verify,
         write,
     )

@@ -38,6 +38,7 @@ class Maker(IntEnum):
     MERGE_BRANCH = 11
     REMOVE_UNEXISTING_FILES = 12
     REMOVE_UNEXISTING_MANIFESTS = 13
+    UPDATE_COLUMNS = 14
 
 
 def identifier_of(maker: Maker, part: int = 0) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Table, UnsupportedError, open_table
+from paimon_engine import Catalog, Table, UnsupportedError, open_table
 from paimon_engine.env import EnvConfig
+from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.oracle import JavaPaimon
 
@@ -135,3 +139,32 @@ def test_a_partition_that_is_dropped_takes_its_index_and_no_other(paimon2: JavaP
     assert [file.unknown for file in left] == [file.unknown for file in entries if file in left]
     assert found(paimon2, path, "w3") == [key for key in range(501, 700, 2) if key % 7 == 3]
     assert paimon2.problems(path) == []
+
+
+def evolved_with_index(paimon2: JavaPaimon, tmp_path: Path) -> Table:
+    """A table with data evolution, and a global index of its column `v` by what its index manifest says."""
+    [entry] = [file for file in index_files(make(paimon2, tmp_path / "keyed", "btree")) if file.kind == "btree"][:1]
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    table = Catalog(str(tmp_path)).create_table(
+        "db.e", schema={"id": "BIGINT", "v": "STRING", "w": "STRING"}, options=options
+    )
+    table.write(pa.table({"id": [1, 2], "v": ["a", "b"], "w": ["c", "d"]}))
+    writer = MetadataWriter(load_table(table.path, EnvConfig(table.path)))
+    name = writer.index_manifest([replace(entry, partition=EMPTY_ROW)])
+    path = Path(table.path, "snapshot", "snapshot-1")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"indexManifest": name}))
+    return table
+
+
+def test_updates_leave_no_index_that_does_not_fit(paimon2: JavaPaimon, tmp_path: Path):
+    table = evolved_with_index(paimon2, tmp_path)
+
+    with pytest.raises(UnsupportedError, match=r"btree.*'global-index\.column-update-action'"):
+        table.update_columns(pa.table({"_ROW_ID": [0], "v": ["x"]}))
+    table.update_columns(pa.table({"_ROW_ID": [0], "w": ["x"]}))
+
+    assert kinds(table.path) == {"btree"}
+    dropping = open_table(table.path, options={"global-index.column-update-action": "DROP_PARTITION_INDEX"})
+    dropping.update_columns(pa.table({"_ROW_ID": [0], "v": ["x"]}))
+    assert kinds(table.path) == set()
+    assert table.to_arrow(where="v = 'x'").to_pylist() == [{"id": 1, "v": "x", "w": "x"}]

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.conflict import BucketConflict
 from paimon_engine.meta.index_manifest import HASH, IndexFile, next_index_files
 from paimon_engine.meta.schema import BucketMode
@@ -24,6 +25,9 @@ from paimon_engine.table.files.hash_index import Rebased, hash_files, rebase
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_index_files
 from paimon_engine.table.state.metadata_writer import MetadataWriter
+
+_UPDATE_ACTION: Final = "global-index.column-update-action"
+_DROP: Final = "drop_partition_index"
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,14 @@ def next_index(
     drops: Callable[[bytes], bool] | None,
     read: Sequence[IndexFile] | None,
     removed_data_files: Collection[str] = (),
+    updated_fields: Collection[int] = (),
 ) -> NextIndex:
     """Writes the index manifest that follows that of `latest`, if it differs.
 
     `drops` returns whether an overwrite empties a partition. `read` has the hash indexes that the writer of the
     messages has read; None if it has read none. `removed_data_files` names the data files that the snapshot removes and
     does not add again (as an upgrade to another level does): their deletion vectors must be removed, too.
+    `updated_fields` are ids of columns of which old rows get new values.
 
     Raises: NotFoundError, CorruptTableError, StorageError; UnsupportedError for kinds of index that we cannot write.
     """
@@ -61,11 +67,14 @@ def next_index(
     may_orphan = bool(removed_data_files) and table.options.deletion_vectors_enabled
     replaced = {(message.partition, message.bucket) for message in messages if message.compact_before}
     may_be_stale = name is not None and bool(replaced)
-    if not brings and not may_orphan and not may_be_stale and drops is None and read is None:
+    updates = name is not None and bool(updated_fields)
+    if not brings and not may_orphan and not may_be_stale and not updates and drops is None and read is None:
         return NextIndex(name)
     before = live_index_files(table, latest)
     live = [file for file in before if drops is None or not drops(file.partition)]
     live = [file for file in live if not (file.is_global and _is_replaced(table, file, replaced))]
+    if updates:
+        live = _without_updated(table, live, {message.partition for message in messages}, updated_fields)
     hashes = Rebased()
     if read is not None:
         base = hash_files(file for file in read if drops is None or not drops(file.partition))
@@ -100,6 +109,37 @@ def _is_replaced(table: TableHandle, file: IndexFile, replaced: Collection[tuple
     if table.schema.bucket_mode is BucketMode.UNAWARE:
         return any(partition == file.partition for partition, _ in replaced)
     return (file.partition, file.bucket) in replaced
+
+
+def check_indexes_of_columns(
+    table: TableHandle, snapshot: Snapshot | None, partitions: Collection[bytes], fields: Collection[int]
+) -> None:
+    """Raises UnsupportedError if a global index of one of these columns, by id, would not fit any more."""
+    _without_updated(table, live_index_files(table, snapshot), partitions, fields)
+
+
+def _without_updated(
+    table: TableHandle, live: Sequence[IndexFile], partitions: Collection[bytes], fields: Collection[int]
+) -> list[IndexFile]:
+    """The index files without those of global indexes of columns that are updated in these partitions.
+
+    Raises: UnsupportedError unless the table says that they are to be dropped.
+    """
+    stale = [file for file in live if file.is_global and file.partition in partitions and _covers(file, fields)]
+    if stale and table.options.raw.get(_UPDATE_ACTION, "").strip().lower() != _DROP:
+        raise UnsupportedError(
+            f"{table.paths.root}: a global index ({stale[0].kind}, {stale[0].name}) covers a column that is updated, "
+            f"and would not fit any more; drop the index, or let the update drop it with '{_UPDATE_ACTION}' = '{_DROP}'"
+        )
+    return [file for file in live if file not in stale]
+
+
+def _covers(file: IndexFile, fields: Collection[int]) -> bool:
+    """Whether a global index is one of these columns; also where it does not say of which."""
+    found = file.unknown.get("_GLOBAL_INDEX")
+    described = found.value if found is not None and isinstance(found.value, dict) else {}
+    indexed = {described.get("_INDEX_FIELD_ID"), *(described.get("_EXTRA_FIELD_IDS") or ())} - {None}
+    return not indexed or not indexed.isdisjoint(fields)
 
 
 def _replaced_by_others(

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from paimon_engine.errors import NotFoundError
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.conflict import (
+    Bucket,
     BucketConflict,
     find_bucket_changes,
     find_conflicts,
@@ -27,7 +28,7 @@ from paimon_engine.meta.conflict import (
 )
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
-from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows
+from paimon_engine.meta.row_tracking import NEXT_ROW_ID, first_row_id, number_rows, stored_columns
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.snapshot_order import check_one_version_per_key, with_number_of_snapshot
@@ -299,7 +300,7 @@ class NextSnapshot:
         """
         if not changes or latest is None:
             return ()
-        if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE):
+        if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE) or self._request.updated_fields:
             return self._conflicts_with_live_files(changes)
         return find_bucket_changes(self._view.live_files().live, changes) if self._buckets_may_differ(latest) else ()
 
@@ -404,12 +405,30 @@ class NextSnapshot:
             return ()
         buckets = dict.fromkeys((message.partition, message.bucket) for message in self._request.messages)
         live = {entry.file.name for entry in self._view.live_files().live}
-        return tuple(
+        replaced = tuple(
             BucketConflict(*bucket, f"data file {name} was already replaced")
             for bucket in buckets
             for name in needed.get(bucket, ())
             if name not in live
         )
+        return replaced or self._updated_by_others(buckets)
+
+    def _updated_by_others(self, buckets: Collection[Bucket]) -> tuple[BucketConflict, ...]:
+        """Conflicts of messages that update columns which others have updated in the same rows meanwhile."""
+        fields = self._request.updated_fields
+        if not fields:
+            return ()
+        new = [file for message in self._request.messages for file in message.new_files]
+        ranges = {(first_row_id(file), file.row_count) for file in new}
+        found = []
+        for entry in self._view.live_files().live:
+            bucket, file = (entry.partition, entry.bucket), entry.file
+            if bucket not in buckets or file.name in self._request.needed_files.get(bucket, ()):
+                continue
+            stored = stored_columns(self._table.schema_of(file.schema_id), file).row_type
+            if (first_row_id(file), file.row_count) in ranges and not fields.isdisjoint(one.id for one in stored):
+                found.append(BucketConflict(*bucket, f"others have updated the same columns in {file.name}"))
+        return tuple(found)
 
     def _next_index(self, latest: Snapshot | None, changes: Sequence[ManifestEntry]) -> _Written[NextIndex]:
         """The index manifest of the next snapshot; that of the last try if no other commit changed the index since."""
@@ -435,6 +454,7 @@ class NextSnapshot:
                 drops=drops,
                 read=read.hash_files,
                 removed_data_files=removed_data_files,
+                updated_fields=request.updated_fields,
             )
         )
         self._index = before, made

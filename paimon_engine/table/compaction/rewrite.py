@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -34,13 +33,11 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
 from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.key_range import RangeReader
-from paimon_engine.table.files.rolling_writer import RollingWriter
+from paimon_engine.table.files.rolling_writer import RollingWriter, in_one_file
 from paimon_engine.table.files.row_ids import for_rewriting
 from paimon_engine.table.read.reader import column_group_rows, merge_section
 from paimon_engine.table.state.handle import PlainTable, TableHandle, index_file_path
 from paimon_engine.types import STRING_ROOTS, AtomicType
-
-_ANY_SIZE_BYTES: Final = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +66,8 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     table = work.table.load(env)
     check_writable(table.options)
     if table.options.data_evolution_enabled:
-        return _ColumnsRewrite(_with_large_files(table), work).run()
+        return _ColumnsRewrite(replace(table, schema=in_one_file(table.schema)), work).run()
     return _Rewrite(for_rewriting(table), work).run()
-
-
-def _with_large_files(table: TableHandle) -> TableHandle:
-    """The table with one file for all rows that are written together, whose ids follow from the first one's."""
-    return replace(table, schema=table.schema.with_options({"target-file-size": f"{_ANY_SIZE_BYTES} b"}))
 
 
 def join_parts(

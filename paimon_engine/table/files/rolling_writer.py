@@ -5,6 +5,7 @@ Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of th
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -19,7 +20,7 @@ from paimon_engine.meta.blobs import BLOB_FORMAT, blob_columns
 from paimon_engine.meta.files_beside import of_data_files, vector_columns
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.row_tracking import as_rewritten, has_tracking
-from paimon_engine.meta.schema import SEQUENCE_NUMBER
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, TableSchema
 from paimon_engine.meta.stats_modes import FileTraits
 from paimon_engine.table.files.blob_files import BlobColumnWriter
 from paimon_engine.table.files.file_index import FileIndexWriter, wanted_indexes
@@ -35,6 +36,18 @@ ROWS_PER_SLICE_MIN: Final = 1_000
 """Bounds of the rows that are written before the size of the open file is compared with the target again."""
 BLOB_SUFFIX: Final = f".{BLOB_FORMAT}"
 _WAITING_BYTES_MAX: Final = 1 << 20
+_ANY_SIZE_BYTES: Final = 1 << 60
+
+
+def in_one_file(schema: TableSchema) -> TableSchema:
+    """The schema with one file for all rows that are written together, whatever its size."""
+    return schema.with_options({"target-file-size": f"{_ANY_SIZE_BYTES} b"})
+
+
+def _of_columns(schema: TableSchema, columns: Collection[str]) -> TableSchema:
+    """The schema with these columns, whose rows come into one file, whatever its size."""
+    fields = tuple(field for field in schema.row_type if field.name in columns)
+    return in_one_file(replace(schema, row_type=replace(schema.row_type, fields=fields)))
 
 
 class RollingWriter:
@@ -57,17 +70,21 @@ class RollingWriter:
         changelog: bool = False,
         prefix: str = "",
         row_group_bytes: int = ROW_GROUP_BYTES_MAX,
+        columns: Collection[str] | None = None,
     ) -> None:
         """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
 
-        Changelog files have no file index. `prefix` is part of the files' names, after the table's prefix.
+        Changelog files have no file index. `prefix` is part of the files' names, after the table's prefix. With
+        `columns`, rows have these only, none of which has files of its own, and all of them come into one file.
 
         Raises: UnsupportedError for a type that the format lacks.
         """
-        self._indexes = [] if changelog else wanted_indexes(table.schema)
+        whole, self._directory = table.schema, bucket_path(table, partition, bucket)
+        if columns is not None:
+            table = replace(table, schema=_of_columns(whole, columns))
+        self._indexes = [] if changelog else wanted_indexes(whole, None if columns is None else table.schema)
         blobs, vectors = blob_columns(table.schema), vector_columns(table.schema)
-        self._is_partial = bool(blobs or vectors)
-        self._directory = bucket_path(table, partition, bucket)
+        self._is_partial = bool(blobs or vectors) or columns is not None
         # A rewrite leaves the files of these columns as they are.
         is_new = source is FileSource.APPEND
         self._blobs = {

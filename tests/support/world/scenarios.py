@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from paimon_engine import AddColumn, SetOption
 from paimon_engine.action_table import Action
 from paimon_engine.actions.alter_table import AlterTable
@@ -256,6 +258,12 @@ def _two_commits_of_one_job(world: World) -> Any:
     return world.run(Compact(full=True))
 
 
+def _update_columns(world: World) -> Any:
+    """New values for some rows, of files that a compaction has made and of one that came later."""
+    rows = pa.table({"_ROW_ID": [0, 3, 11], "v": pa.array([70, 71, 72], pa.int64())})
+    return world.table().update_columns(rows, commit_user="job")
+
+
 def _expire_partitions(world: World) -> Any:
     return world.run(ExpirePartitions("1 d", timestamp_formatter="yyyyMMdd"))
 
@@ -302,6 +310,7 @@ SCENARIOS = (
         "compact rows that snapshots order", _with(keyed, **_SNAPSHOT_ORDER), _job(Compact(full=True)), takes_back=True
     ),
     Scenario("append with data evolution", _with(appended, **_EVOLUTION), _write(), takes_back=True),
+    Scenario("update columns", _evolved, _update_columns, takes_back=True),
     Scenario("append with values of a BLOB column", _with_blobs, _write(), takes_back=True),
     Scenario("compact with data evolution", _with(appended, **_EVOLUTION), _job(Compact(full=True)), takes_back=True),
     Scenario("expire snapshots with data evolution", _evolved, _expire(retain_max=2)),

@@ -1,0 +1,166 @@
+"""Updates of some columns, in turns with Java Paimon 2.0: it reads what we add, and adds to it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Table, UnsupportedError, open_table
+from paimon_engine.meta.schema import ROW_ID
+from tests.support.canonical import rows_of, text_of
+from tests.support.evolution import again, assert_alike, created
+from tests.support.oracle import JavaPaimon
+from tests.support.pypaimon import PyPaimon
+
+pytestmark = pytest.mark.java
+
+TYPES = {"k": pa.int64(), "a": pa.int32(), "b": pa.string(), "c": pa.list_(pa.int32())}
+
+
+def updated(table: Table, numbers: list[int], **columns: list[Any]) -> None:
+    arrays = {name: pa.array(column, TYPES[name]) for name, column in columns.items()}
+    table.update_columns(pa.table({ROW_ID: pa.array(numbers, pa.int64()), **arrays}))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_java_reads_updates(file_format: str, paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    table = created(paimon2, path, **{"file.format": file_format})
+
+    updated(table, [25, 4, 14], a=[7, None, 9], c=[None, [1, 2], []])
+
+    found = assert_alike(paimon2, path)
+    assert [4, None, "b4", [1, 2]] in found
+    assert [14, 9, "new14", []] in found
+    assert [25, 7, "b25", None] in found
+    assert [5, 205, "b5", [5, 5]] in found
+    again(paimon2, path, ["a"], [[1] for _ in range(10)], 0)
+    updated(open_table(path), [0, 29], b=["ours", "ours"])
+    assert_alike(paimon2, path)
+    assert table.verify("rows").problems == ()
+
+
+def test_entries_are_those_that_java_writes(paimon2: JavaPaimon, tmp_path: Path):
+    paths = [str(tmp_path / name) for name in ("ours", "theirs")]
+    for path in paths:
+        created(paimon2, path)
+    updated(open_table(paths[0]), list(range(10, 20)), a=list(range(10)), b=[f"n{key}" for key in range(10)])
+    again(paimon2, paths[1], ["a", "b"], [[key, f"n{key}"] for key in range(10)], 10)
+
+    names = [
+        "partition",
+        "bucket",
+        "file_format",
+        "schema_id",
+        "level",
+        "record_count",
+        "null_value_counts",
+        "min_value_stats",
+        "max_value_stats",
+        "min_sequence_number",
+        "max_sequence_number",
+        "first_row_id",
+        "write_cols",
+    ]
+    entries = []
+    for path in paths:
+        files = open_table(f"{path}$files").to_arrow().sort_by([("max_sequence_number", "descending")])
+        entries.append(files.select(names).slice(0, 1).to_pylist())
+    assert entries[0] == entries[1]
+    snapshots = [open_table(f"{path}$snapshots").to_arrow().to_pylist()[-1] for path in paths]
+    for name in ("commit_kind", "total_record_count", "delta_record_count", "next_row_id"):
+        assert snapshots[0][name] == snapshots[1][name], name
+    assert_alike(paimon2, paths[0])
+
+
+def test_rows_that_are_deleted_stay_deleted(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    table = created(paimon2, path, **{"deletion-vectors.enabled": "true"})
+    files = open_table(f"{path}$files").to_arrow().to_pylist()
+    oldest = min(files, key=lambda one: (one["first_row_id"], one["max_sequence_number"]))
+    paimon2.call("delete_positions", table=path, positions={Path(oldest["file_path"]).name: [2, 3, 9]})
+
+    updated(table, [2, 4], a=[1, 1])
+
+    found = assert_alike(paimon2, path)
+    assert not {2, 3, 9} & {row[0] for row in found}
+    assert [4, 1, "b4", [4, 4]] in found
+
+
+@pytest.mark.parametrize("client", ["python", "rust"])
+def test_pypaimon_reads_updates(client: str, paimon2: JavaPaimon, pypaimon: PyPaimon, tmp_path: Path):
+    path = str(tmp_path / "db.db" / "t")
+    table = created(paimon2, path)
+
+    updated(table, [25, 4], a=[7, None], b=["x", "y"])
+
+    found = rows_of(pypaimon.read(path, client=client))
+    assert sorted(found, key=text_of) == assert_alike(paimon2, path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_turns(seed: int, paimon2: JavaPaimon, tmp_path: Path):
+    chance = random.Random(seed)
+    path = str(tmp_path / "t")
+    created(paimon2, path)
+    for step in range(10):
+        table = open_table(path)
+        what = chance.choice(["ours", "ours", "theirs", "rows", "our compaction", "their compaction"])
+        if what == "ours":
+            ids = open_table(f"{path}$row_tracking").to_arrow()[ROW_ID].to_pylist()
+            chosen = chance.sample(ids, chance.randrange(1, len(ids)))
+            name = chance.choice(["a", "b", "k"])
+            updated(table, chosen, **{name: [f"s{step}" if name == "b" else step for _ in chosen]})
+        elif what == "theirs":
+            groups = {(one["first_row_id"], one["record_count"]) for one in _files(path)}
+            first, count = chance.choice(sorted(groups))
+            again(paimon2, path, ["b"], [[f"java{step}"] for _ in range(count)], first)
+        elif what == "rows":
+            table.write(pa.table({name: pa.array([None], kind) for name, kind in TYPES.items()}))
+        elif what == "our compaction":
+            table.compact(full=True)
+        else:
+            paimon2.call("compact", table=path)
+        assert_alike(paimon2, path)
+    assert open_table(path).verify("rows").problems == ()
+
+
+def _files(path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = open_table(f"{path}$files").to_arrow().to_pylist()
+    return found
+
+
+def test_columns_that_came_later_and_were_renamed(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    created(paimon2, path)
+    changes = [{"change": "rename", "name": "a", "to": "x"}, {"change": "add", "name": "a", "type": "DOUBLE"}]
+    paimon2.call("alter", table=path, changes=changes)
+    table = open_table(path)
+
+    table.update_columns(pa.table({ROW_ID: [4, 25], "a": [0.5, 1.5]}))
+    table.update_columns(pa.table({ROW_ID: [5], "x": pa.array([1], pa.int32())}))
+
+    found = assert_alike(paimon2, path)
+    assert [4, 204, "b4", [4, 4], 0.5] in found
+    assert [5, 1, "b5", [5, 5], None] in found
+    assert [25, 25, "b25", [25], 1.5] in found
+
+
+def test_columns_in_files_of_their_own_are_refused(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    fields = [["k", "BIGINT"], ["b", "BLOB"]]
+    options = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    paimon2.call("create_table", table=path, fields=fields, primary_keys=[], partition_keys=[], options=options)
+    table = open_table(path)
+    table.write(pa.table({"k": [1, 2], "b": [b"x", b"y"]}))
+
+    with pytest.raises(UnsupportedError, match="column 'b' is in files of its own"):
+        table.update_columns(pa.table({ROW_ID: [0], "b": [b"z"]}))
+    table.update_columns(pa.table({ROW_ID: [0], "k": [5]}))
+
+    assert_alike(paimon2, path)
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["k"]) == [{"k": 2, "b": b"y"}, {"k": 5, "b": b"x"}]
