@@ -1,8 +1,11 @@
 """Delete rows: those that match a condition, in append tables with deletion vectors; no data file is rewritten.
 
 Each bucket is a task: it finds the positions of matching rows in the files that may hold some, and writes an index file
-with all vectors that changed. One commit takes all of them or none, so a delete that was interrupted is repeated
-completely; after a conflict (others compacted the files, or deleted rows in them) it starts again.
+with all vectors that changed. With data evolution, rows whose columns are in several files are marked for the oldest of
+these.
+
+One commit takes all of them or none, so a delete that was interrupted is repeated completely. After a conflict it
+starts again: if others compacted the files, deleted rows in them, or updated columns that the condition looks at.
 
 Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPACT snapshot, as in 0.9.
 """
@@ -15,13 +18,16 @@ from functools import partial
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 
 from paimon_engine.action import Context, Result, action_once
-from paimon_engine.arrow_values import as_numbers
+from paimon_engine.arrow_values import as_numbers, of_numbers
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, values
 from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.layout import BATCH_LIMIT
+from paimon_engine.meta.column_files import Group, anchor
 from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import IndexFile
@@ -29,7 +35,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, matching_rows, parse_where, root_columns
 from paimon_engine.specs import ConditionText, Spec
-from paimon_engine.supported import check_rows_rewritable
+from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import Committed, commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
@@ -37,9 +43,11 @@ from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import BucketLocation, RowMask, bucket_location, read_data_file
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
+from paimon_engine.table.read.reader import column_group_rows
 from paimon_engine.table.read.scan import plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.table.state.snapshots import read_at_latest
+from paimon_engine.types import is_blob
 
 ROUNDS_MAX = 4
 """Times that a delete is begun, while others change the same files."""
@@ -71,21 +79,27 @@ class DeleteRowsResult(Result):
 
 @dataclass(frozen=True, slots=True)
 class _DeleteTask:
-    """The files of one bucket that may have matching rows, and the index files of their vectors."""
+    """The files of one bucket that may have matching rows, and the index files of their vectors.
+
+    Files of the same rows, where columns are in several, are a group; others are groups by themselves.
+    """
 
     table: PlainTable
     bucket: Bucket
     total_buckets: int
-    files: tuple[DataFile, ...]
+    groups: tuple[Group, ...]
     vectors: tuple[IndexFile, ...]
     where: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
+    """`files` are the names of all files of the groups with deleted rows."""
+
     message: CommitMessage
     rows: int
-    files: int
+    files: tuple[str, ...]
+    groups: int
 
 
 @action_once(CommitKind.COMPACT, Maker.DELETE_ROWS, DeleteRowsResult)
@@ -114,10 +128,13 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
             for message in messages
         }
         request = replace(context.job.request(messages), needed_files=needed, begun=work)
+        if table.options.data_evolution_enabled:
+            groups = {(item.message.partition, item.message.bucket): item.files for item in marked}
+            request = replace(request, read_groups=groups, read_fields=_fields(table, where))
         with uncommitted(table, messages), context.phases("commit"):
             outcome = commit(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
-            rows, files = sum(item.rows for item in marked), sum(item.files for item in marked)
+            rows, files = sum(item.rows for item in marked), sum(item.groups for item in marked)
             return DeleteRowsResult(outcome.status, outcome.snapshot.id, rows, files, conflicts)
         delete_uncommitted(table, messages)
         if isinstance(outcome, Committed):
@@ -135,11 +152,11 @@ def planned_bytes(table: TableHandle, spec: DeleteRows) -> int:
     """
     _check(table)
     tasks, _ = read_at_latest(table, partial(_plan, table, parse_where(spec.where)))
-    return sum(file.size_bytes for task in tasks for file in task.files)
+    return sum(file.size_bytes for task in tasks for group in task.groups for file in group)
 
 
 def _check(table: TableHandle) -> None:
-    check_rows_rewritable(table.options)
+    check_writable(table.options)
     if table.schema.primary_keys:
         raise UnsupportedError(
             f"{table.paths.root} has a primary key: write the rows with the kind -D to delete them, as in "
@@ -154,15 +171,15 @@ def _check(table: TableHandle) -> None:
 
 def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> tuple[list[_DeleteTask], WorkBegun]:
     work = work_begins(table, snapshot)
-    files: dict[Bucket, list[DataFile]] = {}
+    groups: dict[Bucket, list[Group]] = {}
     for split in plan_splits(table, snapshot, where):
-        found = [file for section in split.sections for run in section for file in run]
-        files.setdefault((split.partition, split.bucket), []).extend(found)
+        found = [tuple(file for run in section for file in run) for section in split.sections]
+        groups.setdefault((split.partition, split.bucket), []).extend(found)
     vectors = vector_files(table, snapshot)
     plain, total = table.plain(), table.options.bucket
     tasks = [
         _DeleteTask(plain, bucket, total, tuple(found), vectors.get(bucket, ()), where)
-        for bucket, found in files.items()
+        for bucket, found in groups.items()
     ]
     return tasks, work
 
@@ -185,27 +202,30 @@ def mark_rows(env: Env, task: _DeleteTask) -> _Marked:
     table = task.table.load(env)
     location = bucket_location(table, *task.bucket)
     vectors = BucketVectors(table, *task.bucket, task.vectors)
-    rows = files = 0
-    for file in task.files:
-        found = _matching(table, location, file, task.where, vectors.deleted_rows(file.name))
-        vectors.mark(file.name, found)
+    rows, touched = 0, list[Group]()
+    for group in task.groups:
+        marked = anchor(group).name
+        if table.options.data_evolution_enabled:
+            found = _matching_in_group(table, location, group, task.where, vectors.deleted_rows(marked))
+        else:
+            found = _matching(table, location, group[0], task.where, vectors.deleted_rows(marked))
+        vectors.mark(marked, found)
         rows += len(found)
-        files += len(found) > 0
+        touched += [group] if len(found) else []
     try:
         new, replaced = vectors.finish()
     except BaseException:
         vectors.abort()
         raise
     message = CommitMessage(*task.bucket, task.total_buckets, new_index_files=new, deleted_index_files=replaced)
-    return _Marked(message, rows, files)
+    return _Marked(message, rows, tuple(file.name for group in touched for file in group), len(touched))
 
 
 def _matching(
     table: TableHandle, location: BucketLocation, file: DataFile, where: Predicate, deleted: RowBitmap | None
 ) -> RowBitmap:
     """The rows that match and are not deleted yet."""
-    wanted = root_columns(where, table.schema.row_type.names)
-    columns = [name for name in table.schema.row_type.names if name in wanted]
+    columns = _columns(table, where)
     defaults = default_scalars(table.schema)
     found = [np.empty(0, np.int64)]
     for rows in read_data_file(
@@ -220,4 +240,35 @@ def _matching(
     ):
         filled = fill_nulls(rows, defaults)
         found.append(as_numbers(matching_rows(filled, where)[_POSITION]))
+    return RowBitmap.of(np.concatenate(found))
+
+
+def _columns(table: TableHandle, where: Predicate) -> list[str]:
+    """The columns that the condition looks at, in order."""
+    wanted = root_columns(where, table.schema.row_type.names)
+    return [name for name in table.schema.row_type.names if name in wanted]
+
+
+def _fields(table: TableHandle, where: Predicate) -> frozenset[int]:
+    """Ids of the columns that the condition looks at."""
+    return frozenset(table.schema.row_type.field(name).id for name in _columns(table, where))
+
+
+def _matching_in_group(
+    table: TableHandle, location: BucketLocation, group: Group, where: Predicate, deleted: RowBitmap | None
+) -> RowBitmap:
+    """The rows of files with columns of the same rows that match and are not deleted yet."""
+    # Batches of no columns would have no rows.
+    columns = _columns(table, where) or [next(field.name for field in table.schema.row_type if not is_blob(field.type))]
+    defaults = default_scalars(table.schema)
+    section = tuple((file,) for file in group)
+    mask, first_row = RowMask(deleted), 0
+    found = [np.empty(0, np.int64)]
+    for rows in column_group_rows(table, location, section, columns, BATCH_LIMIT):
+        count = rows.num_rows
+        positions = of_numbers(np.arange(first_row, first_row + count), pa.int64())
+        filled = fill_nulls(rows, defaults).append_column(_POSITION, positions)
+        kept = mask.over(first_row, count)
+        first_row += count
+        found.append(as_numbers(matching_rows(filled if kept is None else filled.filter(kept), where)[_POSITION]))
     return RowBitmap.of(np.concatenate(found))

@@ -123,7 +123,13 @@ def update_columns(
         for task in tasks:
             needed.setdefault(task.bucket, []).extend(file.name for file in task.group)
         request = replace(
-            job.request(messages), properties=properties, needed_files=needed, updated_fields=fields, begun=work
+            job.request(messages),
+            properties=properties,
+            needed_files=needed,
+            read_groups=needed,
+            read_fields=fields,
+            updated_fields=fields,
+            begun=work,
         )
         with uncommitted(table, messages), context.phases("commit"):
             outcome = commit(table, request)

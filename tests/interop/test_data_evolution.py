@@ -104,7 +104,6 @@ def test_what_needs_other_files_is_refused(paimon2: JavaPaimon, tmp_path: Path):
     rows = table.to_arrow()
     actions: list[Any] = [
         lambda: table.cluster(["a"]),
-        lambda: table.delete("a = 1"),
         lambda: table.rewrite_file_index(),
         lambda: table.remove_unexisting_files(),
         lambda: table.to_arrow(incremental=(1, 6)),

@@ -12,6 +12,7 @@ Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -26,6 +27,7 @@ from paimon_engine.meta.conflict import (
     find_unknown,
     not_concerning,
 )
+from paimon_engine.meta.files_beside import is_beside
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.row_tracking import NEXT_ROW_ID, first_row_id, number_rows, stored_columns
@@ -414,20 +416,26 @@ class NextSnapshot:
         return replaced or self._updated_by_others(buckets)
 
     def _updated_by_others(self, buckets: Collection[Bucket]) -> tuple[BucketConflict, ...]:
-        """Conflicts of messages that update columns which others have updated in the same rows meanwhile."""
-        fields = self._request.updated_fields
-        if not fields:
+        """Conflicts of messages with updates by others: of columns that matter, in rows that were read."""
+        fields, groups = self._request.read_fields, self._request.read_groups
+        if not groups:
             return ()
-        new = [file for message in self._request.messages for file in message.new_files]
-        ranges = {(first_row_id(file), file.row_count) for file in new}
+        live = [entry for entry in self._view.live_files().live if (entry.partition, entry.bucket) in buckets]
+        known = {bucket: frozenset(groups.get(bucket, ())) for bucket in buckets}
+        seen = [entry for entry in live if entry.file.name in known[entry.partition, entry.bucket]]
+        whole = [entry.file for entry in seen if not is_beside(entry.file)]
+        ranges = sorted({(first_row_id(file) or 0, file.row_count) for file in whole})
+        starts = [first for first, _ in ranges]
         found = []
-        for entry in self._view.live_files().live:
+        for entry in live:
             bucket, file = (entry.partition, entry.bucket), entry.file
-            if bucket not in buckets or file.name in self._request.needed_files.get(bucket, ()):
+            first = first_row_id(file)
+            place = -1 if first is None else bisect_right(starts, first) - 1
+            if file.name in known[bucket] or place < 0 or (first or 0) >= sum(ranges[place]):
                 continue
             stored = stored_columns(self._table.schema_of(file.schema_id), file).row_type
-            if (first_row_id(file), file.row_count) in ranges and not fields.isdisjoint(one.id for one in stored):
-                found.append(BucketConflict(*bucket, f"others have updated the same columns in {file.name}"))
+            if not fields.isdisjoint(one.id for one in stored):
+                found.append(BucketConflict(*bucket, f"others have updated the same columns, in {file.name}"))
         return tuple(found)
 
     def _next_index(self, latest: Snapshot | None, changes: Sequence[ManifestEntry]) -> _Written[NextIndex]:

@@ -93,9 +93,10 @@ class CommitRequest:
     `commit_user`, `commit_identifier` and `kind` together name the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None if the name
     is new and never used before. `read` is the state of the keys that the writer of the messages has read. `statistics`
-    names a new statistics file. `needed_files` names data files that must still be live, by bucket. `updated_fields`
-    are ids of columns of which the messages bring new values for the rows of these files: others must not have written
-    them for these rows.
+    names a new statistics file. `needed_files` names data files that must still be live, by bucket.
+    Where columns of a row may be in several files, `read_groups` names, by bucket, all files of the rows that were
+    read, and `read_fields` the ids of the columns: others must not have added files of these columns and rows.
+    `updated_fields` are the ids of columns of which the messages bring new values for old rows.
     `compacts_manifests` rewrites the base manifests, whether that is due or not. `replaces_all` says that the messages
     remove all files of their partitions, so that any other live file there is a conflict. `watermark` is in epoch
     milliseconds. `adds_old_files` says that earlier commits of the table can have added and removed the files that the
@@ -116,6 +117,8 @@ class CommitRequest:
     read: IndexRead | None = None
     replaces_all: bool = False
     needed_files: Mapping[tuple[bytes, int], Collection[str]] = field(default_factory=dict)
+    read_groups: Mapping[tuple[bytes, int], Collection[str]] = field(default_factory=dict)
+    read_fields: frozenset[int] = frozenset()
     updated_fields: frozenset[int] = frozenset()
     adds_old_files: bool = False
     begun: WorkBegun | None = None

@@ -317,6 +317,12 @@ SCENARIOS = (
     Scenario("cluster", _with(appended), _job(Cluster(("k", "v"))), takes_back=True),
     Scenario("compact postponed rows", _postponed, _job(Compact(full=True)), takes_back=True),
     Scenario("delete rows", _with(appended, **_VECTORS), _job(DeleteRows("k < 4")), takes_back=True),
+    Scenario(
+        "delete rows with data evolution",
+        _with(appended, **_VECTORS, **_EVOLUTION),
+        _job(DeleteRows("k < 4")),
+        takes_back=True,
+    ),
     Scenario("rescale", rescaled, _job(Rescale()), takes_back=True),
     Scenario("rewrite file indexes", indexed, _job(RewriteFileIndex()), takes_back=True),
     Scenario("compact manifests", _with(keyed), _job(CompactManifests()), takes_back=True),
