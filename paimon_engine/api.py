@@ -114,7 +114,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         of the rows, as the system table `$row_tracking` shows it, and the columns that are updated. Other rows keep
         their values, and other columns are neither read nor written. The rows come into memory.
 
-        Raises: UnsupportedError for other tables, and for columns of BLOB; InvalidArgumentError if rows do not fit, or
+        Raises: UnsupportedError for other tables; InvalidArgumentError if rows do not fit, or
         there is no row with an id; ConflictError; StorageError.
         """
         _, batches = self._rows_to_write(data, None)

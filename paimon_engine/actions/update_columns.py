@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -26,17 +27,15 @@ from numpy.typing import NDArray
 from paimon_engine.action import Context, Result
 from paimon_engine.arrow_values import as_numbers, of_numbers
 from paimon_engine.env import Env
-from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Done, values
 from paimon_engine.format.layout import BATCH_LIMIT
-from paimon_engine.meta.blobs import blob_columns
-from paimon_engine.meta.column_files import Group, column_groups
+from paimon_engine.meta.column_files import Group, blob_shares, column_groups
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.files_beside import vector_columns
-from paimon_engine.meta.manifest import DataFile, FileSource
-from paimon_engine.meta.row_tracking import first_row_id, row_ids_from
+from paimon_engine.meta.row_tracking import first_row_id
 from paimon_engine.meta.schema import ROW_ID, VALUE_KIND
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.supported import check_writable
@@ -46,9 +45,9 @@ from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.index_changes import check_indexes_of_columns
 from paimon_engine.table.commit.job_commit import look_up_commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
+from paimon_engine.table.files.columns_writer import ColumnsWriter
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import bucket_location
-from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.read.reader import column_group_rows
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.table.state.manifests import live_entries
@@ -216,10 +215,11 @@ def _check_columns(table: TableHandle, names: Sequence[str]) -> None:
     for name in names:
         if name in schema.partition_keys:
             raise InvalidArgumentError(f"column {name!r} is a partition column: rows do not move between partitions")
-        if name in blob_columns(schema) or name in vector_columns(schema):
+        if name in vector_columns(schema):
+            # Java takes such values from the file of the oldest schema and the first columns, not from the newest file.
             raise UnsupportedError(
-                f"column {name!r} is in files of its own (BLOB, or VECTOR with 'vector.file.format'), which are not "
-                "updated yet; write the rows with all columns"
+                f"column {name!r} is in files of its own ('vector.file.format'), and Java would not read the new "
+                "ones; write the rows again with all columns"
             )
 
 
@@ -275,27 +275,51 @@ def write_columns(env: Env, task: _UpdateTask) -> CommitMessage:
     Raises: NotFoundError if a file is missing; CorruptTableError; StorageError.
     """
     table = task.table.load(env)
-    names = [name for name in task.rows.schema.names if name != ROW_ID]
     first, count = first_row_id(task.group[0]) or 0, task.group[0].row_count
-    writer = RollingWriter(table, *task.bucket, level=0, source=FileSource.APPEND, columns=names)
+    writer = ColumnsWriter(table, *task.bucket, [name for name in task.rows.schema.names if name != ROW_ID])
     try:
-        for batch in _all_rows(table, task, names, first, count):
-            writer.write(batch)
-        [file] = writer.finish()
-        _check_count(file, task)
+        if writer.columns:
+            for batch in _all_rows(table, task, writer.columns, first, count):
+                writer.write(batch)
+        places = as_numbers(task.rows[ROW_ID].combine_chunks()) - first
+        for name, older in blob_shares(task.group, table.schema, table.schema_of, writer.blobs).items():
+            _write_blobs(writer, name, task.rows[name], places, count, has_older=bool(older))
+        files = writer.finish(first, count)
     except BaseException:
         writer.abort()
         raise
-    file = replace(file, extras={**file.extras, **row_ids_from(first)})
-    return CommitMessage(*task.bucket, task.total_buckets, new_files=(file,))
+    return CommitMessage(*task.bucket, task.total_buckets, new_files=files)
 
 
-def _check_count(made: DataFile, task: _UpdateTask) -> None:
-    if made.row_count != task.group[0].row_count:
-        raise CorruptTableError(
-            f"{task.group[0].name} and others have {made.row_count} rows, not {task.group[0].row_count} as their "
-            "manifest says"
-        )
+def _write_blobs(
+    writer: ColumnsWriter,
+    name: str,
+    values: pa.ChunkedArray,
+    places: NDArray[np.int64],
+    count: int,
+    *,
+    has_older: bool,
+) -> None:
+    """The values at their places; the other rows keep theirs, which are nulls if no older file has some."""
+
+    def keep(rows: int) -> None:
+        if has_older or not rows:
+            writer.keep_blobs(name, rows)
+        else:
+            writer.write_blobs(name, pa.nulls(rows, values.type))
+
+    done = begin = 0
+    for chunk in values.chunks:
+        here = places[begin : begin + len(chunk)]
+        begin += len(chunk)
+        cuts = np.flatnonzero(np.diff(here) != 1) + 1
+        for start, stop in pairwise([0, *cuts.tolist(), len(chunk)]):
+            if start == stop:
+                continue
+            keep(int(here[start]) - done)
+            writer.write_blobs(name, chunk.slice(start, stop - start))
+            done = int(here[stop - 1]) + 1
+    keep(count - done)
 
 
 def _all_rows(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.format.blob import FOOTER, FRAME_BYTES, MAGIC, NULL, TAIL, VERSION, Numbers
+from paimon_engine.format.blob import FOOTER, FRAME_BYTES, MAGIC, NULL, PLACEHOLDER, TAIL, VERSION, Numbers
 
 _WRITE_BYTES: Final = 1 << 20
 """Records are written together up to about so many bytes; a longer value is written by itself, without a copy."""
@@ -55,6 +55,11 @@ class BlobWriter:
                 self._sink.write(b"".join(waiting))
                 waiting, count = [], 0
         self._sink.write(b"".join(waiting))
+
+    def write_placeholders(self, count: int) -> None:
+        """Adds rows whose values are in older files."""
+        self._lengths.append(np.full(count, PLACEHOLDER, np.int64))
+        self.row_count += count
 
     def close(self) -> None:
         """Writes the index; the caller closes the sink."""

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Table, UnsupportedError, open_table
+from paimon_engine import AddColumn, Table, UnsupportedError, open_table
 from paimon_engine.meta.schema import ROW_ID
 from tests.support.canonical import rows_of, text_of
 from tests.support.evolution import again, assert_alike, created
@@ -150,17 +150,73 @@ def test_columns_that_came_later_and_were_renamed(paimon2: JavaPaimon, tmp_path:
     assert [25, 25, "b25", [25], 1.5] in found
 
 
-def test_columns_in_files_of_their_own_are_refused(paimon2: JavaPaimon, tmp_path: Path):
-    path = str(tmp_path / "t")
-    fields = [["k", "BIGINT"], ["b", "BLOB"]]
-    options = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-    paimon2.call("create_table", table=path, fields=fields, primary_keys=[], partition_keys=[], options=options)
-    table = open_table(path)
-    table.write(pa.table({"k": [1, 2], "b": [b"x", b"y"]}))
+EVOLUTION = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
-    with pytest.raises(UnsupportedError, match="column 'b' is in files of its own"):
-        table.update_columns(pa.table({ROW_ID: [0], "b": [b"z"]}))
-    table.update_columns(pa.table({ROW_ID: [0], "k": [5]}))
+
+def made(paimon2: JavaPaimon, path: str, fields: list[list[str]], **options: str) -> Table:
+    paimon2.call(
+        "create_table", table=path, fields=fields, primary_keys=[], partition_keys=[], options={**EVOLUTION, **options}
+    )
+    return open_table(path)
+
+
+@pytest.mark.parametrize("size", ["1 gb", "40 b"])
+def test_values_of_blobs(size: str, paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    table = made(paimon2, path, [["k", "BIGINT"], ["b", "BLOB"], ["d", "BLOB"]], **{"blob.target-file-size": size})
+    values = [b"x" * key if key % 4 else None for key in range(12)]
+    for begin in (0, 6):
+        keys = range(begin, begin + 6)
+        table.write(pa.table({"k": list(keys), "b": values[begin : begin + 6], "d": [b"d"] * 6}))
+
+    table.update_columns(pa.table({ROW_ID: [11, 0, 1, 4], "b": [None, b"zero", b"one", b"four"]}))
+
+    values[0], values[1], values[4], values[11] = b"zero", b"one", b"four", None
+    assert_alike(paimon2, path)
+    assert table.to_arrow().sort_by("k")["b"].to_pylist() == values
+    table.update_columns(pa.table({ROW_ID: [1, 2, 8], "k": [101, 102, 108], "b": [b"1", None, b"8"], "d": [b"e"] * 3}))
+    values[1], values[2], values[8] = b"1", None, b"8"
+    assert_alike(paimon2, path)
+    found = {row["k"] % 100: row for row in table.to_arrow().to_pylist()}
+    assert [found[key]["b"] for key in range(12)] == values
+    assert [key for key in range(12) if found[key]["d"] == b"e"] == [1, 2, 8]
+    table.compact(full=True)
+    assert_alike(paimon2, path)
+    assert table.verify("rows").problems == ()
+
+
+def test_values_of_blobs_in_a_new_column(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    table = made(paimon2, path, [["k", "BIGINT"]])
+    table.write(pa.table({"k": [0, 1, 2]}))
+    table.alter([AddColumn("b", "BLOB")])
+
+    open_table(path).update_columns(pa.table({ROW_ID: [1], "b": [b"one"]}))
 
     assert_alike(paimon2, path)
-    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["k"]) == [{"k": 2, "b": b"y"}, {"k": 5, "b": b"x"}]
+    assert open_table(path).to_arrow()["b"].to_pylist() == [None, b"one", None]
+
+
+def test_vectors(paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    table = made(paimon2, path, [["k", "BIGINT"], ["v", "VECTOR<FLOAT, 2>"]])
+    kind = pa.list_(pa.float32(), 2)
+    table.write(pa.table({"k": [0, 1, 2], "v": pa.array([[0, 0], [1, 1], [2, 2]], kind)}))
+
+    table.update_columns(pa.table({ROW_ID: [1, 2], "v": pa.array([None, [30, 31]], kind)}))
+
+    assert_alike(paimon2, path)
+    assert table.to_arrow().sort_by("k")["v"].to_pylist() == [[0, 0], None, [30, 31]]
+
+
+def test_vectors_in_files_of_their_own_are_refused(paimon2: JavaPaimon, tmp_path: Path):
+    fields = [["k", "BIGINT"], ["v", "VECTOR<FLOAT, 1>"]]
+    table = made(paimon2, str(tmp_path / "t"), fields, **{"vector.file.format": "parquet"})
+    vectors = pa.array([[1]], pa.list_(pa.float32(), 1))
+    table.write(pa.table({"k": [1], "v": vectors}))
+
+    with pytest.raises(UnsupportedError, match="column 'v' is in files of its own"):
+        table.update_columns(pa.table({ROW_ID: [0], "v": vectors}))
+    table.update_columns(pa.table({ROW_ID: [0], "k": [2]}))
+
+    assert_alike(paimon2, str(tmp_path / "t"))

@@ -55,6 +55,13 @@ class BlobColumnWriter:
             if writer.size_bytes >= target_bytes:
                 self._end_file()
 
+    def write_placeholders(self, count: int) -> None:
+        """Adds rows whose values are in older files."""
+        if count:
+            if self._open is None:
+                self._open = _OpenBlobFile(self._table, self._new_path())
+            self._open.writer.write_placeholders(count)
+
     def finish(self) -> list[DataFile]:
         """Ends the open file; the files since the last call, in order of their rows."""
         self._end_file()

@@ -264,6 +264,12 @@ def _update_columns(world: World) -> Any:
     return world.table().update_columns(rows, commit_user="job")
 
 
+def _update_blobs(world: World) -> Any:
+    """New values of a BLOB column: of rows that have one, and of rows from before the column was added."""
+    rows = pa.table({"_ROW_ID": [0, 11], "b": [b"first", b"second"], "v": pa.array([70, 71], pa.int64())})
+    return world.table().update_columns(rows, commit_user="job")
+
+
 def _expire_partitions(world: World) -> Any:
     return world.run(ExpirePartitions("1 d", timestamp_formatter="yyyyMMdd"))
 
@@ -311,6 +317,7 @@ SCENARIOS = (
     ),
     Scenario("append with data evolution", _with(appended, **_EVOLUTION), _write(), takes_back=True),
     Scenario("update columns", _evolved, _update_columns, takes_back=True),
+    Scenario("update values of a BLOB column", _with_blobs, _update_blobs, takes_back=True),
     Scenario("append with values of a BLOB column", _with_blobs, _write(), takes_back=True),
     Scenario("compact with data evolution", _with(appended, **_EVOLUTION), _job(Compact(full=True)), takes_back=True),
     Scenario("expire snapshots with data evolution", _evolved, _expire(retain_max=2)),
