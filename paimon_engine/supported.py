@@ -30,7 +30,6 @@ _READ_BLOCKERS: Final = (
     "blob-external-storage-field",
     "blob-view-field",
     "scan.bucket",
-    "scan.primary-branch",
 )
 _OFF: Final[Mapping[str, str]] = {"batch-scan-mode": "none"}
 """Options that have no effect while they have that value."""

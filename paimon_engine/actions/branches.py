@@ -25,7 +25,7 @@ from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_inside_directory
-from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.meta.paths import MAIN_BRANCH, OTHER_BRANCHES
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.specs import DryRun, IfExists, Index, Name, Spec
@@ -235,10 +235,10 @@ def _check_not_main(name: str) -> None:
 
 
 def _check_no_fallback(table: TableHandle, name: str) -> None:
-    for option in ("scan.fallback-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch"):
+    for option in (*OTHER_BRANCHES, "scan.fallback-snapshot-branch", "scan.fallback-delta-branch"):
         if table.options.raw.get(option) == name:
             raise InvalidArgumentError(
-                f"the table reads missing partitions from branch {name!r}; remove its option '{option}' first"
+                f"the table reads partitions from branch {name!r}; remove its option '{option}' first"
             )
 
 

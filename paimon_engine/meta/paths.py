@@ -22,6 +22,9 @@ from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
 MAIN_BRANCH = "main"
 BRANCH_DIRECTORY: Final = "/branch/branch-"
 """What stands between a table's directory and the name of a branch in the path of the branch's directory."""
+PRIMARY_BRANCH: Final = "scan.primary-branch"
+OTHER_BRANCHES: Final = ("scan.fallback-branch", PRIMARY_BRANCH)
+"""Options that name a branch from which a read takes whole partitions: those that are missing, or all that it has."""
 _YEAR_DIGITS: Final = 4
 _ESCAPED = frozenset([chr(code) for code in range(32)] + [chr(127)] + list("\"#%'*/:=?\\{}[]^"))
 

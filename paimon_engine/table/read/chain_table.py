@@ -25,8 +25,9 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options.texts import split_list
 from paimon_engine.predicate import Predicate, columns_of, conjunction, conjuncts_of
+from paimon_engine.table.read.other_branch import check_alike
 from paimon_engine.table.read.pruning import matching_partitions
-from paimon_engine.table.read.read_request import State, check_alike
+from paimon_engine.table.read.read_request import State
 from paimon_engine.table.read.scan import Split, splits_of, usable_conjuncts, visible_entries
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.table.state.level_mode import check_mode

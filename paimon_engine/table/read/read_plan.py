@@ -18,13 +18,13 @@ from paimon_engine.supported import check_changes_readable
 from paimon_engine.table.files.row_ids import with_row_ids
 from paimon_engine.table.read.chain_table import chain_of, chain_splits
 from paimon_engine.table.read.incremental import ReadUnit, plan_changes, plan_difference, read_units
+from paimon_engine.table.read.other_branch import OtherBranch, locate_other_branch
 from paimon_engine.table.read.read_request import (
     Changes,
     Difference,
     ReadRequest,
     State,
     locate,
-    locate_fallback,
     reads_latest,
 )
 from paimon_engine.table.read.reader import RowSelection, check_rows
@@ -91,13 +91,19 @@ def plan_read(
     handle = with_row_ids(handle) if row_ids else handle
     rows = RowSelection(request.columns, as_predicate(request.where), request.with_row_kinds, keeps_retracts)
     schema = check_rows(handle, rows)
-    fallback = locate_fallback(handle, request, scope)
+    other = locate_other_branch(handle, request, scope)
+    replaced = _partitions(other, rows) if other is not None and other.comes_first else frozenset()
     units: Sequence[ReadUnit]
     match scope:
         case State():
             check_mode(handle, scope.snapshot)
             units = _state_splits(
-                handle, scope, rows, only_highest_level=only_highest_level, keeps_statistics=keeps_statistics
+                handle,
+                scope,
+                rows,
+                only_highest_level=only_highest_level,
+                keeps_statistics=keeps_statistics,
+                without=replaced,
             )
         case Changes():
             check_changes_readable(handle.options)
@@ -119,9 +125,9 @@ def plan_read(
         parts += [
             ReadPart(branch, rows, found) for branch, found in chain_splits(handle, scope, chain, rows.file_filter)
         ]
-    if fallback is not None:
+    if other is not None:
         assert isinstance(scope, State)
-        parts.append(_missing_partitions(handle, scope, fallback, rows, keeps_statistics=keeps_statistics))
+        parts.append(_of_other_branch(handle, scope, other, rows, keeps_statistics=keeps_statistics))
     return ReadPlan(schema, tuple(parts))
 
 
@@ -160,20 +166,22 @@ def _state_splits(
     return plan_splits(table, state.snapshot, rows.file_filter, chosen, keeps_statistics=keeps_statistics)
 
 
-def _missing_partitions(
-    table: TableHandle,
-    state: State,
-    fallback: tuple[TableHandle, State],
-    rows: RowSelection,
-    *,
-    keeps_statistics: bool,
+def _partitions(branch: OtherBranch, rows: RowSelection) -> frozenset[bytes]:
+    """The partitions that the branch has, of those that can match."""
+    found = visible_entries(branch.table, branch.state.snapshot, rows.file_filter, statistics=False)
+    return frozenset(entry.partition for entry in found)
+
+
+def _of_other_branch(
+    table: TableHandle, state: State, other: OtherBranch, rows: RowSelection, *, keeps_statistics: bool
 ) -> ReadPart:
-    """The partitions that only the branch has."""
-    branch, branch_state = fallback
+    """The partitions that only the branch has, or all of them if it comes first."""
+    branch, branch_state, comes_first = other
     check_mode(branch, branch_state.snapshot)
     check_rows(branch, rows)
-    present = {entry.partition for entry in visible_entries(table, state.snapshot, rows.file_filter)}
-    found = _state_splits(branch, branch_state, rows, keeps_statistics=keeps_statistics, without=present)
+    own = [] if comes_first else visible_entries(table, state.snapshot, rows.file_filter, statistics=False)
+    without = {entry.partition for entry in own}
+    found = _state_splits(branch, branch_state, rows, keeps_statistics=keeps_statistics, without=without)
     return ReadPart(branch, rows, found)
 
 

@@ -32,7 +32,6 @@ from paimon_engine.table.state.snapshots import (
     read_tag,
     tag_exists,
 )
-from paimon_engine.types import type_to_json, with_nullable
 
 _STATE_WAYS: Final = ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.watermark")
 _TIME_WAYS: Final = ("scan.timestamp-millis", "scan.timestamp")
@@ -55,7 +54,7 @@ _WAYS_OF_MODE: Final[Mapping[str, tuple[str, ...]]] = {
     "incremental": _CHANGE_WAYS,
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SCAN_MODE: Final = "scan.mode"
+SCAN_MODE: Final = "scan.mode"
 _CHANGE_MODE: Final = "incremental-between-scan-mode"
 _TAGS_AS_SNAPSHOTS: Final = "incremental-between-tag-to-snapshot"
 _CHANGE_MODES: Final = ("auto", "delta", "changelog", "diff")
@@ -83,10 +82,9 @@ _WITHOUT_EFFECT: Final = frozenset(
     }
 )
 """How a reader of Java, Flink or Spark spends memory and threads, or cuts its work: the rows are the same."""
-HONOURED: Final = frozenset({*_WAYS, _SCAN_MODE, _CHANGE_MODE, _TAGS_AS_SNAPSHOTS, "branch", *_SPLITTING})
+HONOURED: Final = frozenset({*_WAYS, SCAN_MODE, _CHANGE_MODE, _TAGS_AS_SNAPSHOTS, "branch", *_SPLITTING})
 """Options that a read may pass."""
 
-_FALLBACK: Final = "scan.fallback-branch"
 _WATERMARK_PREFIX: Final = "watermark-"
 
 
@@ -148,7 +146,7 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
     handle = table if branch in (None, table.paths.branch) else table.on_branch(branch)
     splitting: dict[str, str] = {key: options[key] for key in _SPLITTING if key in options}
     handle = replace(handle, schema=handle.schema.with_options(splitting))
-    mode, way, value = _way(handle, request, options)
+    mode, way, value = way_of(handle, request, options)
     if way in _CHANGE_WAYS:
         return handle, _changes(handle, way, value, options)
     if _CHANGE_MODE in options:
@@ -177,69 +175,11 @@ def check_newest_schema(table: TableHandle, snapshot: Snapshot | None) -> None:
         table.schema_of(snapshot.schema_id)
 
 
-def locate_fallback(table: TableHandle, request: ReadRequest, found: Scope) -> tuple[TableHandle, State] | None:
-    """The branch whose partitions are used for those that the table lacks, and its state at the same time or tag.
-
-    None without `scan.fallback-branch`. Snapshot ids are those of the table; the branch is read as of their time.
-
-    Raises: InvalidArgumentError if the branch has other columns or keys; UnsupportedError for changes; NotFoundError.
-    """
-    name = table.options.raw.get(_FALLBACK, "").strip()
-    if not name or name == table.paths.branch:
-        return None
-    if not isinstance(found, State):
-        raise UnsupportedError(f"reading changes with '{_FALLBACK}' = '{name}' is not supported yet")
-    options = {key: str(value) for key, value in request.options.items() if key != "branch"}
-    request = replace(request, branch=None, options=options)
-    branch = table.on_branch(name)
-    mode, way, value = _way(table, request, options)
-    if way == "scan.snapshot-id" or (way == "scan.version" and found.snapshot is not None and str(value).isdigit()):
-        assert found.snapshot is not None
-        snapshot = _as_of(branch, found.snapshot.time_ms)
-        branch, state = (branch if snapshot is None else branch.at_schema(snapshot.schema_id)), State(snapshot)
-    else:
-        given = {key: str(value) for key in (way,) if key is not None}
-        if mode != "default":
-            given[_SCAN_MODE] = mode
-        branch, located = locate(branch, ReadRequest(options=given))
-        assert isinstance(located, State)
-        state = located
-    check_alike(table, branch, _FALLBACK)
-    return branch, state
-
-
-def _as_of(branch: TableHandle, time_ms: int) -> Snapshot | None:
-    """The newest snapshot of the branch at that time; its first, where all are younger."""
-    earliest = earliest_snapshot_id(branch)
-    if earliest is None:
-        return None
-    first = read_snapshot(branch, earliest)
-    return first if first.time_ms > time_ms else choose_snapshot(branch, timestamp_ms=time_ms)
-
-
 def reads_latest(table: TableHandle, request: ReadRequest) -> bool:
     """Whether the read is of the latest snapshot, without any other choice."""
     options = {key: str(value) for key, value in request.options.items()}
-    mode, way, _ = _way(table, request, options)
+    mode, way, _ = way_of(table, request, options)
     return way is None and mode in ("default", "full", "latest-full")
-
-
-def check_alike(table: TableHandle, branch: TableHandle, option: str) -> None:
-    """Raises InvalidArgumentError if the branch that the option names has other columns or keys than the table."""
-
-    def shape(handle: TableHandle) -> list[tuple[str, object]]:
-        return [
-            (field.name, type_to_json(with_nullable(field.type, nullable=True))) for field in handle.schema.row_type
-        ]
-
-    name = branch.paths.branch
-    if shape(table) != shape(branch):
-        raise InvalidArgumentError(f"'{option}' = '{name}': the branch has other columns than {table.paths.branch}")
-    keys, others = table.schema.primary_keys, branch.schema.primary_keys
-    if (keys and keys != others) or table.schema.partition_keys != branch.schema.partition_keys:
-        raise InvalidArgumentError(
-            f"'{option}' = '{name}': the branch has other primary or partition keys than {table.paths.branch}"
-        )
 
 
 def _check_options(options: Mapping[str, str]) -> None:
@@ -259,7 +199,7 @@ def _branch(asked: str | None, options: Mapping[str, str]) -> str | None:
     return asked or given
 
 
-def _way(
+def way_of(
     handle: TableHandle, request: ReadRequest, options: Mapping[str, str]
 ) -> tuple[str, str | None, str | _Bounds]:
     """Scan mode, the one option that chooses what is read (None: the latest snapshot), and its value."""
@@ -268,20 +208,20 @@ def _way(
     if len(given) < len(asked) + sum(key in options for key in _WAYS):
         raise InvalidArgumentError(f"{_words(asked)} is given twice, as an argument and as an option")
     modes = options
-    if not given and _SCAN_MODE not in options:
+    if not given and SCAN_MODE not in options:
         modes = handle.options.raw
         given = {key: modes[key] for key in _WAYS if key in modes}
     if len(given) > 1:
         raise InvalidArgumentError(f"give one of {_words(given)}, not several")
-    mode = modes.get(_SCAN_MODE, "default").lower()
+    mode = modes.get(SCAN_MODE, "default").lower()
     if mode not in _WAYS_OF_MODE:
-        raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}'; choose one of {', '.join(_WAYS_OF_MODE)}")
+        raise InvalidArgumentError(f"'{SCAN_MODE}' = '{mode}'; choose one of {', '.join(_WAYS_OF_MODE)}")
     way = next(iter(given), None)
     fitting = _WAYS_OF_MODE[mode]
     if way is not None and way not in fitting:
-        raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}' does not go with {_words(given)}")
+        raise InvalidArgumentError(f"'{SCAN_MODE}' = '{mode}' does not go with {_words(given)}")
     if way is None and fitting and mode != "default":
-        raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}' needs one of {', '.join(fitting)}")
+        raise InvalidArgumentError(f"'{SCAN_MODE}' = '{mode}' needs one of {', '.join(fitting)}")
     return mode, way, "" if way is None else given[way]
 
 

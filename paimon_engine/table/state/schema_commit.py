@@ -19,7 +19,7 @@ from paimon_engine.errors import (
     UnsupportedError,
 )
 from paimon_engine.meta.codec_rules import check_codecs, has_codecs
-from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.paths import OTHER_BRANCHES, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
 from paimon_engine.options import TableOptions
 from paimon_engine.options.names import check_names
@@ -51,10 +51,13 @@ def check_rules(schema: TableSchema) -> None:
 
 
 def check_branch(env: Env, paths: TablePaths, schema: TableSchema) -> None:
-    """Raises InvalidArgumentError if the schema names a branch to fall back to that is not there."""
-    branch = schema.options.get("scan.fallback-branch", "").strip()
-    if branch and latest_schema_id(env, TablePaths(paths.root, branch)) is None:
-        raise InvalidArgumentError(f"'scan.fallback-branch' = '{branch}': there is no such branch; create it first")
+    """Raises InvalidArgumentError if the schema names a branch to read from that is not there, or two."""
+    named = {key: schema.options.get(key, "").strip() for key in OTHER_BRANCHES}
+    for option, branch in named.items():
+        if branch and latest_schema_id(env, TablePaths(paths.root, branch)) is None:
+            raise InvalidArgumentError(f"'{option}' = '{branch}': there is no such branch; create it first")
+    if all(named.values()):
+        raise InvalidArgumentError(f"{' and '.join(map(repr, OTHER_BRANCHES))} cannot both be set")
 
 
 def alter_schema(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
