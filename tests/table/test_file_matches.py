@@ -12,13 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import AddColumn, Catalog, CorruptTableError, RenameColumn, Table, UpdateColumnType
+from paimon_engine import AddColumn, Catalog, CorruptTableError, RenameColumn, Table, UpdateColumnType, open_table
 from paimon_engine.arrow_types import from_arrow
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, to_simple_stats
-from paimon_engine.predicate import Predicate, as_predicate, col
+from paimon_engine.predicate import Predicate, as_predicate, col, parse_where, to_arrow_expression
+from paimon_engine.table.files.row_ids import with_row_ids
 from paimon_engine.table.read.file_matches import FileMatches
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import DataType
 
 COLUMNS = {
@@ -193,6 +196,29 @@ def test_files_from_before_columns_changed(table: Table):
         assert found == one_by_one(table, [as_predicate(part)], files), str(part)
     missing = [len(one.value_stats.null_counts) == 0 for one in files]
     assert answers(table, [as_predicate(col("new") == 1)], files)[0] == missing
+
+
+@pytest.mark.parametrize("where", ["_ROW_ID = 5", "_ROW_ID > 17", "_SEQUENCE_NUMBER > 8", "_ROW_ID IS NULL", "k = 3"])
+def test_ids_of_rows(tmp_path: Path, where: str):
+    options = {"row-tracking.enabled": "true"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema={"k": "BIGINT"}, options=options)
+    for number in range(10):
+        table.write(pa.table({"k": [number, number]}))
+    numbered = open_table(f"{table.path}$row_tracking")
+    rows = numbered.to_arrow()
+
+    found = numbered.to_arrow(where=where)
+
+    assert found.sort_by("_ROW_ID") == rows.filter(to_arrow_expression(parse_where(where), rows.schema)).sort_by(
+        "_ROW_ID"
+    )
+    assert len(found) < len(rows)
+    handle = with_row_ids(table._handle)
+    entries = live_entries(handle, latest_snapshot(handle))
+    files = [entry.file for entry in entries]
+    one = FileMatches(handle, [parse_where(where)], files)
+    expected = [FileMatches(handle, [parse_where(where)], [file]).may_match(file) for file in files]
+    assert [one.may_match(file) for file in files] == expected
 
 
 @pytest.mark.parametrize("damage", ["cut", "arity", "offset", "text"])

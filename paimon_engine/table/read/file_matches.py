@@ -19,7 +19,13 @@ from paimon_engine.format.binary_columns import BinaryRows, NotInColumns, is_col
 from paimon_engine.meta.cut_bounds import safe_ranges
 from paimon_engine.meta.evolution import bare, evolved_stats, same_columns
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.row_tracking import has_tracking, statistics_columns, tracking_ranges, written_columns
+from paimon_engine.meta.row_tracking import (
+    TRACKING_COLUMNS,
+    has_tracking,
+    statistics_columns,
+    tracking_ranges,
+    written_columns,
+)
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import ColumnStats, SimpleStats
 from paimon_engine.predicate import And, Compare, In, IsNull, Match, Not, Or, Predicate, columns_of, may_match
@@ -266,6 +272,9 @@ class _Ranges:
         schema = self._table.schema
         if name in schema.partition_keys or name not in schema.row_type.names or self._stats is None:
             return None
+        if name in TRACKING_COLUMNS and has_tracking(schema):
+            self.known[name] = self._tracked(name)
+            return list(values)
         if name not in self._pairs:
             self.known[name] = self._missing()
             return list(values)
@@ -286,6 +295,17 @@ class _Ranges:
         """What the files lack is read as null."""
         none = np.zeros(len(self._files), np.int64)
         return RangeColumn(none, none, none != 0, self._row_counts)
+
+    def _tracked(self, name: str) -> RangeColumn:
+        """Ids or sequence numbers of the files' rows, which their entries give."""
+        known = [tracking_ranges(file)[name] for file in self._files]
+        low, high = (
+            np.array([0 if bound is None else bound for bound in bounds], np.int64)
+            for bounds in ([one.min for one in known], [one.max for one in known])
+        )
+        is_known = np.array([one.min is not None and one.max is not None for one in known])
+        null_counts = np.array([-1 if one.null_count is None else one.null_count for one in known], np.int64)
+        return RangeColumn(low, high, is_known, null_counts)
 
     def _decoded(self, place: int, data_type: AtomicType) -> RangeColumn:
         """The column at that place of the statistics. Raises: NotInColumns."""
