@@ -29,7 +29,7 @@ from paimon_engine.arrow_values import as_numbers, of_numbers
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Done, values
-from paimon_engine.format.layout import BATCH_LIMIT
+from paimon_engine.format.layout import BATCH_LIMIT, copied
 from paimon_engine.meta.column_files import Group, blob_shares, column_groups
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
@@ -251,12 +251,18 @@ def _plan(
             if begin == end:
                 continue
             found[begin:end] = True
-            some = rows.slice(begin, end - begin).combine_chunks()
+            some = _apart(rows.slice(begin, end - begin))
             tasks.append(_UpdateTask(plain, bucket, entries[0].total_buckets, group, some))
     if not found.all():
         raise InvalidArgumentError(f"{table.paths.root} has no row with the {ROW_ID} {_some(ids[~found])}")
     check_indexes_of_columns(table, snapshot, {task.bucket[0] for task in tasks}, fields)
     return tasks, work
+
+
+def _apart(rows: pa.Table) -> pa.Table:
+    """The rows in memory of their own: a slice goes to a task together with all that it is a slice of."""
+    columns = [pa.chunked_array([copied(chunk) for chunk in column.chunks], column.type) for column in rows.columns]
+    return pa.table(columns, names=rows.schema.names)
 
 
 def _write_all(context: Context, tasks: Sequence[_UpdateTask]) -> list[CommitMessage]:
