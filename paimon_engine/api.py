@@ -123,7 +123,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         from paimon_engine.action import Context
 
         context = Context(self._handle, self._executor, checked_user(commit_user), on_progress)
-        return actions.update_columns.update_columns(context, batches, properties)
+        return actions.update_columns.update_columns(context, actions.update_columns.NewValues(batches, properties))
 
     def prepare_write(self, data: Any, row_kinds: Any = None, *, order: int = 0) -> list[CommitMessage]:
         """Writes data files as `write` does, and leaves it to `commit` to make them a snapshot, or to `abort`.

@@ -2,7 +2,8 @@
 
 Files of a table with data evolution may have some of the columns of a range of row ids. For each range with rows that
 are updated, one file of just the updated columns is added beside the files that are there. Rows of the range for which
-no value came keep theirs, which are read for that. No file is removed, and other columns are neither read nor written.
+no value came keep theirs, which are read for that; of columns of BLOB, which have files of their own, only the new
+values are written. No file is removed, and other columns are neither read nor written.
 
 Each range is a task. One commit takes all new files or none. It conflicts if others have replaced files of a range
 meanwhile, or have written one of the columns of it: then the new files are made again from what is there now.
@@ -12,7 +13,6 @@ Source: `DataEvolutionPartialWriteOperator` of the Java library (2.0).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,14 +24,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.arrow_values import as_numbers, of_numbers
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Done, values
 from paimon_engine.format.layout import BATCH_LIMIT, copied
 from paimon_engine.meta.column_files import Group, blob_shares, column_groups
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.files_beside import vector_columns
@@ -41,9 +41,7 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import Committed, commit
-from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.index_changes import check_indexes_of_columns
-from paimon_engine.table.commit.job_commit import look_up_commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.columns_writer import ColumnsWriter
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -91,27 +89,30 @@ class _UpdateTask:
     rows: pa.Table
 
 
-@waiting_failures()
-def update_columns(
-    context: Context, batches: Iterable[pa.RecordBatch], properties: Mapping[str, str] | None = None
-) -> UpdateColumnsResult:
+@dataclass(frozen=True, slots=True)
+class NewValues:
+    """What is updated: batches with the column `_ROW_ID` and one or more of the table's, which are gone through once.
+
+    The snapshot keeps `properties`.
+    """
+
+    batches: Iterable[pa.RecordBatch]
+    properties: Mapping[str, str] | None = None
+
+
+@action_once(CommitKind.APPEND, Maker.UPDATE_COLUMNS, UpdateColumnsResult)
+def update_columns(context: Context, new: NewValues) -> UpdateColumnsResult:
     """Updates; with a `commit_user` once, however often it is called.
 
-    `batches` have the column `_ROW_ID` and one or more columns of the table.
-
-    Raises: UnsupportedError for tables without data evolution, and for columns that have files of their own;
+    Raises: UnsupportedError for tables without data evolution, and for VECTOR columns in files of their own;
     InvalidArgumentError if rows do not fit, or there is no row with an id; ConflictError if others kept changing the
     same rows; StorageError.
     """
-    begun = time.monotonic()
     table = context.table.remembering()
     _check(table)
-    job = look_up_commit(table, context.commit_user, CommitKind.APPEND, identifier_of(Maker.UPDATE_COLUMNS))
-    if job.done is not None:
-        return UpdateColumnsResult("already_done", job.done.id, seconds=time.monotonic() - begun)
-    rows = _ordered_rows(table, batches)
+    rows = _ordered_rows(table, new.batches)
     if not rows.num_rows:
-        return UpdateColumnsResult("noop", None, seconds=time.monotonic() - begun)
+        return UpdateColumnsResult("noop", None)
     fields = frozenset(table.schema.row_type.field(name).id for name in rows.schema.names if name != ROW_ID)
     conflicts = 0
     for _ in range(ROUNDS_MAX):
@@ -122,8 +123,8 @@ def update_columns(
         for task in tasks:
             needed.setdefault(task.bucket, []).extend(file.name for file in task.group)
         request = replace(
-            job.request(messages),
-            properties=properties,
+            context.job.request(messages),
+            properties=new.properties,
             needed_files=needed,
             read_groups=needed,
             read_fields=fields,
@@ -141,11 +142,10 @@ def update_columns(
                 files=len(files),
                 bytes=sum(file.size_bytes for file in files),
                 conflicts=conflicts,
-                seconds=time.monotonic() - begun,
             )
         delete_uncommitted(table, messages)
         if isinstance(outcome, Committed):
-            return UpdateColumnsResult(outcome.status, outcome.snapshot.id, seconds=time.monotonic() - begun)
+            return UpdateColumnsResult(outcome.status, outcome.snapshot.id)
         conflicts += len({(conflict.partition, conflict.bucket) for conflict in outcome.conflicts})
     raise ConflictError(
         f"{table.paths.root}: others changed the same rows in {ROUNDS_MAX} rounds; nothing is updated, run it later"
@@ -171,7 +171,10 @@ def _ordered_rows(table: TableHandle, batches: Iterable[pa.RecordBatch]) -> pa.T
         return pa.table({ROW_ID: pa.array([], pa.int64())})
     columns = {tuple(batch.schema.names) for batch in found}
     if len(columns) > 1:
-        raise InvalidArgumentError("the batches of an update have different columns")
+        raise InvalidArgumentError(
+            "the batches of an update have different columns: give all of them the same ones in the same order, or "
+            "update twice"
+        )
     rows = pa.Table.from_batches(found)
     ids = as_numbers(rows[ROW_ID].combine_chunks())
     if (ids[1:] > ids[:-1]).all():
@@ -179,7 +182,9 @@ def _ordered_rows(table: TableHandle, batches: Iterable[pa.RecordBatch]) -> pa.T
     order = np.argsort(ids, kind="stable")
     twice = ids[order][1:][ids[order][1:] == ids[order][:-1]]
     if len(twice):
-        raise InvalidArgumentError(f"{ROW_ID} {_some(twice)}: new values come more than once for a row")
+        raise InvalidArgumentError(
+            f"{ROW_ID} {_some(twice)}: new values come more than once for a row; leave one of them"
+        )
     return rows.take(of_numbers(order, pa.int64()))
 
 
@@ -192,13 +197,17 @@ def _row_batch(table: TableHandle, batch: pa.RecordBatch) -> pa.RecordBatch:
         )
     names = [name for name in batch.schema.names if name != ROW_ID]
     if not names:
-        raise InvalidArgumentError(f"the rows of an update have no column but {ROW_ID}")
+        raise InvalidArgumentError(f"the rows of an update have no column but {ROW_ID}; add those with new values")
     _check_columns(table, names)
     schema = table.schema
     given = replace(schema, row_type=schema.row_type.project(tuple(names)))
     ids = batch[ROW_ID]
-    if not pa.types.is_integer(ids.type) or ids.null_count:
-        raise InvalidArgumentError(f"column {ROW_ID} must have an integer for each row, not {ids.type} with nulls")
+    if not pa.types.is_integer(ids.type):
+        raise InvalidArgumentError(f"column {ROW_ID} must have integers, not {ids.type}; cast it to int64")
+    if ids.null_count:
+        raise InvalidArgumentError(
+            f"column {ROW_ID} has {ids.null_count} nulls: rows without an id cannot be updated; leave them out"
+        )
     rows = RowInput(given).read(batch.select(names)).drop_columns([VALUE_KIND])
     return pa.RecordBatch.from_arrays([ids.cast(pa.int64()), *rows.columns], names=[ROW_ID, *rows.schema.names])
 
@@ -254,7 +263,10 @@ def _plan(
             some = _apart(rows.slice(begin, end - begin))
             tasks.append(_UpdateTask(plain, bucket, entries[0].total_buckets, group, some))
     if not found.all():
-        raise InvalidArgumentError(f"{table.paths.root} has no row with the {ROW_ID} {_some(ids[~found])}")
+        raise InvalidArgumentError(
+            f"{table.paths.root} has no row with the {ROW_ID} {_some(ids[~found])}: it may have been overwritten, or "
+            "its partition dropped; read the ids again from $row_tracking"
+        )
     check_indexes_of_columns(table, snapshot, {task.bucket[0] for task in tasks}, fields)
     return tasks, work
 
@@ -276,18 +288,18 @@ def _write_all(context: Context, tasks: Sequence[_UpdateTask]) -> list[CommitMes
 
 
 def write_columns(env: Env, task: _UpdateTask) -> CommitMessage:
-    """Writes the file of the updated columns of a range; after a failure no file is left.
+    """Writes the files of the updated columns of a range; after a failure no file is left.
 
     Raises: NotFoundError if a file is missing; CorruptTableError; StorageError.
     """
     table = task.table.load(env)
     first, count = first_row_id(task.group[0]) or 0, task.group[0].row_count
     writer = ColumnsWriter(table, *task.bucket, [name for name in task.rows.schema.names if name != ROW_ID])
+    places = as_numbers(task.rows[ROW_ID].combine_chunks()) - first
     try:
         if writer.columns:
-            for batch in _all_rows(table, task, writer.columns, first, count):
+            for batch in _all_rows(table, task, writer.columns, places):
                 writer.write(batch)
-        places = as_numbers(task.rows[ROW_ID].combine_chunks()) - first
         for name, older in blob_shares(task.group, table.schema, table.schema_of, writer.blobs).items():
             _write_blobs(writer, name, task.rows[name], places, count, has_older=bool(older))
         files = writer.finish(first, count)
@@ -329,15 +341,14 @@ def _write_blobs(
 
 
 def _all_rows(
-    table: TableHandle, task: _UpdateTask, names: Sequence[str], first: int, count: int
+    table: TableHandle, task: _UpdateTask, names: Sequence[str], places: NDArray[np.int64]
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of all rows of the range, in order, with the new values."""
+    """The columns of all rows of the range, in order, with the new values at these places."""
     new = task.rows.select(names)
-    if new.num_rows == count:
-        for begin in range(0, count, _SLICE_ROWS):
+    if new.num_rows == task.group[0].row_count:
+        for begin in range(0, new.num_rows, _SLICE_ROWS):
             yield from new.slice(begin, _SLICE_ROWS).combine_chunks().to_batches()
         return
-    places = as_numbers(task.rows[ROW_ID].combine_chunks()) - first
     section = tuple((file,) for file in task.group)
     done = 0
     for batch in column_group_rows(table, bucket_location(table, *task.bucket), section, names, BATCH_LIMIT):

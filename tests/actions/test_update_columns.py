@@ -147,8 +147,8 @@ def test_large_ranges_come_into_one_file(tmp_path: Path):
         ({ROW_ID: [1], "z": [1]}, "no column 'z'"),
         ({ROW_ID: [1, 1, 2, 2], "a": [1, 2, 3, 4]}, "_ROW_ID 1, 2: new values come more than once"),
         ({ROW_ID: [39, 40, -1], "a": [1, 2, 3]}, "no row with the _ROW_ID -1, 40"),
-        ({ROW_ID: ["1"], "a": [1]}, "must have an integer"),
-        ({ROW_ID: pa.array([1, None]), "a": [1, 2]}, "must have an integer"),
+        ({ROW_ID: ["1"], "a": [1]}, "must have integers, not string"),
+        ({ROW_ID: pa.array([1, None]), "a": [1, 2]}, "_ROW_ID has 1 nulls"),
         ({ROW_ID: [1], "a": ["x"]}, "column 'a' of type string does not fit"),
     ],
 )

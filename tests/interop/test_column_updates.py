@@ -127,6 +127,7 @@ def test_turns(seed: int, paimon2: JavaPaimon, tmp_path: Path):
             paimon2.call("compact", table=path)
         assert_alike(paimon2, path)
     assert open_table(path).verify("rows").problems == ()
+    paimon2.assert_sound(path)
 
 
 def _files(path: str) -> list[dict[str, Any]]:

@@ -94,6 +94,7 @@ def test_turns(seed: int, paimon2: JavaPaimon, tmp_path: Path):
             table.compact(full=True)
         assert_alike(paimon2, path)
     assert open_table(path).verify("rows").problems == ()
+    paimon2.assert_sound(path)
 
 
 # ── others meanwhile ────────────────────────────────────────────────────────────────────────────
