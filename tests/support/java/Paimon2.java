@@ -80,6 +80,7 @@ import org.apache.paimon.table.sink.DynamicBucketRowKeyExtractor;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
 import org.apache.paimon.table.source.DataSplit;
+import org.apache.paimon.table.source.EndOfScanException;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
@@ -468,7 +469,7 @@ public class Paimon2 {
                 // As Flink and Spark compact: rows keep their ids.
                 write.withWriteType(SpecialFields.rowTypeWithRowTracking(table.rowType()));
             }
-            for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
+            for (AppendCompactTask task : appendTasks(table)) {
                 messages.add(task.doCompact(table, write));
             }
             write.close();
@@ -484,6 +485,15 @@ public class Paimon2 {
             }
         }
         commit(table, user, messages, command);
+    }
+
+    /** None for a table without snapshot, where the coordinator's scan ends at once, as it does for a source of Flink. */
+    private static List<AppendCompactTask> appendTasks(FileStoreTable table) {
+        try {
+            return new AppendCompactCoordinator(table, false).run();
+        } catch (EndOfScanException e) {
+            return Collections.emptyList();
+        }
     }
 
     private static Map<BinaryRow, Set<Integer>> buckets(FileStoreTable table) {
