@@ -7,29 +7,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from paimon_engine.format.variant_nodes import (
-    NO_KEY,
-    OBJECT,
-    SCALAR,
-    BadVariantError,
-    Nodes,
-    Placed,
-    spread,
-)
-from paimon_engine.format.variant_scalars import BINARY, LONG_TEXT, SHORT_TEXT, Bytes, Ints, copy_spans, spans_of
+from paimon_engine.format.variant_nodes import NO_KEY, OBJECT, SCALAR, BadVariantError, Nodes, Placed
+from paimon_engine.format.variant_parts import ID_BITS, Heads, check, heads_of, names_of, scalar_sizes
+from paimon_engine.format.variant_scalars import Bytes, Ints, spans_of
 
 DEPTH_MAX: Final = 1_000
 """Of objects and arrays within each other, as in Java's reader of JSON."""
-_UNKNOWN: Final = 0
-_SIZES: Final = np.zeros(64, np.int64)
-"""Bytes of a scalar of each type; those of variable length have a number of 4 bytes behind the head."""
-_SIZES[:17] = [1, 1, 1, 2, 3, 5, 9, 9, 6, 10, 18, 5, 9, 9, 5, 5, 5]
-_SIZES[20] = 17
-_VERSION_BITS: Final = 0x0F
-_ID_BITS: Final = 32
 
 
 class _Front(NamedTuple):
@@ -94,7 +79,7 @@ class Leftovers:
             front = self._step(heap, data_begin, front, rows)
         pairs = np.concatenate([np.zeros(0, np.int64), *self._pairs])
         distinct, inverse = np.unique(pairs, return_inverse=True)
-        return _names(metadata.dictionary, distinct), inverse
+        return names_of(metadata.dictionary, distinct), inverse
 
     def forbidden(self) -> list[tuple[Ints, Ints]]:
         """Of the fields beside those of columns: the place of each key among those found, and its object's group."""
@@ -102,11 +87,9 @@ class Leftovers:
 
     def _step(self, heap: Bytes, data_begin: int, front: _Front, metadata_of: Ints) -> _Front:
         """Adds the nodes within those of the front, which are the next one."""
-        _check(front.begins < front.ends)
-        heads = heap[front.begins].astype(np.int64)
-        basic, info = heads & 3, heads >> 2
+        basic, info = heads_of(heap, front.begins, front.ends)
         is_outer = basic >= OBJECT
-        _check(is_outer & (basic == OBJECT) | (front.groups < 0))
+        check(is_outer & (basic == OBJECT) | (front.groups < 0))
         scalars = ~is_outer
         self._scalars(heap, data_begin, _chosen(front, scalars), basic[scalars], info[scalars])
         own = is_outer & (front.groups < 0)
@@ -114,13 +97,7 @@ class Leftovers:
         return self._parts(heap, _chosen(front, is_outer), basic[is_outer], info[is_outer], metadata_of)
 
     def _scalars(self, heap: Bytes, data_begin: int, front: _Front, basic: Ints, info: Ints) -> None:
-        is_short = basic == SHORT_TEXT
-        sizes = np.where(is_short, 1 + info, _SIZES[info])
-        _check(sizes != _UNKNOWN)
-        is_long = ~is_short & ((info == BINARY) | (info == LONG_TEXT))
-        _check(front.begins + sizes <= front.ends)
-        sizes[is_long] += _numbers(heap, front.begins[is_long] + 1, np.full(int(is_long.sum()), 4))
-        _check(front.begins + sizes <= front.ends)
+        sizes = scalar_sizes(heap, front.begins, front.ends, basic, info)
         self._left_bytes -= int(sizes.sum())
         if self._left_bytes < 0:
             raise BadVariantError("values of a VARIANT overlap")
@@ -129,88 +106,27 @@ class Leftovers:
 
     def _parts(self, heap: Bytes, front: _Front, basic: Ints, info: Ints, metadata_of: Ints) -> _Front:
         """Adds the parts of objects and arrays, which are the next front."""
-        is_object = basic == OBJECT
-        count_widths = np.where(info >> np.where(is_object, 4, 2) & 1, 4, 1)
-        offset_widths = (info & 3) + 1
-        id_widths = np.where(is_object, (info >> 2 & 3) + 1, 0)
-        ids_begin = front.begins + 1 + count_widths
-        _check(ids_begin <= front.ends)
-        counts = _numbers(heap, front.begins + 1, count_widths)
-        offsets_begin = ids_begin + counts * id_widths
-        data_begin = offsets_begin + (counts + 1) * offset_widths
-        _check(data_begin <= front.ends)
-        self._left_nodes -= int(counts.sum())
+        heads = Heads.of(heap, front.begins, front.ends, basic, info)
+        self._left_nodes -= int(heads.counts.sum())
         if self._left_nodes < 0:
             raise BadVariantError("values of a VARIANT overlap")
-        outer = np.repeat(np.arange(len(counts)), counts)
-        within = spread(np.zeros(len(counts), np.int64), counts)
-        offsets = _numbers(heap, offsets_begin[outer] + within * offset_widths[outer], offset_widths[outer])
-        in_object = is_object[outer]
+        outer, within, begins = heads.parts(heap)
+        in_object = heads.is_object[outer]
         keyed = outer[in_object]
-        ids = _numbers(heap, ids_begin[keyed] + within[in_object] * id_widths[keyed], id_widths[keyed])
+        ids = heads.ids(heap, keyed, within[in_object])
         keys = np.full(len(outer), NO_KEY)
         known = sum(map(len, self._pairs))
         # What a key is, is known when all names are: until then it is its place among those found.
         keys[in_object] = self.first_key + known + np.arange(len(keyed))
         rows = front.rows[outer]
-        self._pairs.append(metadata_of[rows[in_object]] << _ID_BITS | ids)
+        self._pairs.append(metadata_of[rows[in_object]] << ID_BITS | ids)
         in_group = front.groups[keyed] >= 0
         if in_group.any():
             self._forbidden.append((known + np.flatnonzero(in_group), front.groups[keyed][in_group]))
         placed = Placed(front.nodes[outer], front.first_ranks[outer] + within, keys, rows)
         zeros = np.zeros(len(outer), np.int64)
-        begins = data_begin[outer] + offsets
         return _Front(begins, front.ends[outer], self.nodes.add(placed), rows, zeros, zeros - 1)
 
 
 def _chosen(front: _Front, mask: NDArray[np.bool_]) -> _Front:
     return _Front(*(column[mask] for column in front))
-
-
-def _check(is_good: NDArray[np.bool_]) -> None:
-    if not is_good.all():
-        raise BadVariantError("the bytes of a VARIANT break its format")
-
-
-def _numbers(data: Bytes, begins: Ints, widths: Ints) -> Ints:
-    """Numbers of so many bytes each, the lowest first."""
-    found = np.zeros(len(begins), np.int64)
-    for index in range(int(widths.max(initial=0))):
-        chosen = widths > index
-        found[chosen] |= data[begins[chosen] + index].astype(np.int64) << 8 * index
-    return found
-
-
-def _names(metadata: pa.Array, pairs: Ints) -> pa.Array:
-    """The names of pairs of a metadata and a number in it.
-
-    Raises: BadVariantError.
-    """
-    data, begins, sizes = spans_of(metadata)
-    which, ids = pairs >> _ID_BITS, pairs & (1 << _ID_BITS) - 1
-    begins, ends = begins[which], (begins + sizes)[which]
-    _check(begins < ends)
-    heads = data[begins].astype(np.int64)
-    _check(heads & _VERSION_BITS == 1)
-    widths = (heads >> 6) + 1
-    _check(begins + 1 + widths <= ends)
-    counts = _numbers(data, begins + 1, widths)
-    texts = begins + 1 + widths * (counts + 2)
-    _check((ids < counts) & (texts <= ends))
-    at = begins + 1 + widths * (1 + ids)
-    firsts, lasts = _numbers(data, at, widths), _numbers(data, at + widths, widths)
-    _check((firsts <= lasts) & (texts + lasts <= ends))
-    lengths = lasts - firsts
-    if int(lengths.sum()) > len(data):
-        raise BadVariantError("names of a VARIANT overlap")
-    out = np.empty(int(lengths.sum()), np.uint8)
-    offsets = np.append(0, np.cumsum(lengths))
-    copy_spans(out, offsets[:-1], data, texts + firsts, lengths)
-    names = pa.Array.from_buffers(
-        pa.binary(), len(pairs), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-    )
-    try:
-        pc.cast(names, pa.string())
-    except pa.ArrowInvalid as error:
-        raise BadVariantError("a name of a VARIANT is no UTF-8") from error
-    return names
