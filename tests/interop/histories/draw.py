@@ -222,7 +222,7 @@ class _Steps:
                 changes += of_files(self.draw, self.chance)
             elif change := self._change():
                 changes.append(change)
-        return [{"op": "alter", "changes": changes}] if changes else []
+        return [{"op": "alter", "changes": _each_option_once(changes)}] if changes else []
 
     def switch(self) -> list[Step]:
         """A change of what the levels mean, once there are rows; append tables have none, and often lose rows instead."""
@@ -292,3 +292,13 @@ class _Steps:
             order, change = [*others[:at], name, *others[at:]], {"after": after}
         self.draw.columns = {one: self.draw.columns[one] for one in order}
         return {"change": "move", "name": name, **change}
+
+
+def _each_option_once(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The changes, of each option the last one: Java 2.0 leaves out one that sets the value of before the alter."""
+    last = {
+        change["name"]: index
+        for index, change in enumerate(changes)
+        if change["change"] in ("set_option", "remove_option")
+    }
+    return [change for index, change in enumerate(changes) if last.get(change["name"], index) == index]
