@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_engine.format.variant_columns import InferenceLimits
+
 BATCH_ROWS: Final = 65_536
 """Rows per batch. 64 k was fastest: smaller pays per batch, larger leaves the processor's cache."""
 
@@ -43,12 +45,15 @@ class WriteOptions:
 
     `copies`: names of columns whose values are, in each batch, those of a column before; a format may make use of it.
     `row_group_bytes`: Arrow bytes that a writer of row groups gathers for one.
+    `variants`: how VARIANT values of these columns are taken apart, as `variant_shredding` says, or within which limits
+    that is inferred for all columns; a format that has no columns for parts leaves the values whole.
     """
 
     compression: str = "zstd"
     zstd_level: int = 1
     copies: Mapping[str, str] = field(default_factory=dict)
     row_group_bytes: int = ROW_GROUP_BYTES_MAX
+    variants: Mapping[str, pa.DataType] | InferenceLimits = field(default_factory=dict)
 
 
 def text_offsets(texts: pa.Array) -> npt.NDArray[np.int32]:

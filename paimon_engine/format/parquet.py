@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,9 @@ from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_stored import StoredFile, open_parquet
 from paimon_engine.predicate import Predicate
+
+if TYPE_CHECKING:
+    from paimon_engine.format.parquet_variants import ShreddedColumns
 
 WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 17
@@ -149,6 +152,8 @@ class ParquetWriter:
         self._has_int96 = "ns" in units
         self._marks_timestamps = len(units) > 1 and self._has_int96
         self._schema = _with_plain_timestamps(self._target) if self._marks_timestamps else self._target
+        self._variants = _shredded_columns(self._schema, options)
+        self._stored = self._schema
         self._sink = FooterSink(sink)
         # Arrow writes each page separately, and each call of Python costs time.
         self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), WRITE_BUFFER_BYTES)
@@ -210,6 +215,8 @@ class ParquetWriter:
         if self._writer is None:
             self._writer = self._begin(self._pending)
         rows = joined_rows(self._pending, self._schema)
+        if self._variants is not None:
+            rows = self._variants.table(rows)
         for name, column in _long_texts(rows):
             bounds = pc.min_max(column)
             self._widen(name, bounds["min"].as_py(), bounds["max"].as_py())
@@ -276,7 +283,7 @@ class ParquetWriter:
     def _take_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
         # By index: `a.b` may be a column, or a part of one.
-        widths = [sum(1 for _ in leaves_of(field.type)) for field in self._target]
+        widths = [sum(1 for _ in leaves_of(field.type)) for field in self._stored]
         indices = dict(zip(self._target.names, accumulate(widths, initial=0), strict=False))
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
@@ -309,12 +316,16 @@ class ParquetWriter:
 
     def _begin(self, rows: list[pa.RecordBatch]) -> pq.ParquetWriter:
         """Arrow's writer of the file. The first row group decides which columns get dictionaries and codecs."""
-        self._schema = with_dictionaries(self._schema, rows)
+        self._stored = self._schema = with_dictionaries(self._schema, rows)
         repeating = repeating_columns(rows[0], self._codec[0])
-        codec, level = codecs_of(rows, self._schema, *self._codec, repeating)
+        if self._variants is not None:
+            self._variants.choose(rows)
+            self._stored = self._variants.schema(self._schema)
+            repeating += self._variants.repeating(rows[0], self._codec[0])
+        codec, level = codecs_of(rows, self._stored, *self._codec, repeating)
         return pq.ParquetWriter(
             self._stream,
-            self._schema,
+            self._stored,
             compression=codec,
             compression_level=level,
             use_dictionary=repeating,
@@ -328,6 +339,14 @@ class ParquetWriter:
             write_batch_size=rows_per_part(rows),
             metadata_collector=self._footer,
         )
+
+
+def _shredded_columns(schema: pa.Schema, options: WriteOptions) -> ShreddedColumns | None:
+    if not options.variants:
+        return None
+    from paimon_engine.format.parquet_variants import ShreddedColumns
+
+    return ShreddedColumns.of(schema, options.variants)
 
 
 def _is_text(data_type: pa.DataType) -> bool:
@@ -387,6 +406,9 @@ def stored_schema(source: BinaryIO, path: str) -> pa.Schema:
 
 def layout_of(schema: pa.Schema, options: WriteOptions) -> Layout:
     """What files of the schema have in common that `ParquetWriter` writes."""
+    if _shredded_columns(schema, options) is not None:
+        # The columns of their files differ, and more of them belong to one column of the table.
+        return Layout.of_none(schema, _codec(options)[0])
     sink = io.BytesIO()
     ParquetWriter(sink, schema, options).close(without_rows=True)
     return Layout.of(sink.getvalue(), schema, _codec(options)[0])

@@ -128,7 +128,7 @@ def codecs_of(
         plain = {name for name in schema.names if _is_incompressible(_sample(batches, name, repeating), taken)}
     if not plain:
         return codec, level
-    by_path = dict.fromkeys(_leaf_paths(schema), codec) | dict.fromkeys(plain, "none")
+    by_path = dict.fromkeys(stored_paths(schema), codec) | dict.fromkeys(plain, "none")
     return by_path, None if level is None else dict.fromkeys(by_path.keys() - plain, level)
 
 
@@ -165,7 +165,7 @@ def _is_incompressible(stored: npt.NDArray[Any], codec: pa.Codec) -> bool:
     return len(data) > 0 and codec.compress(data).size >= _STORED_SHARE_MIN * len(data)
 
 
-def _leaf_paths(schema: pa.Schema) -> list[str]:
+def stored_paths(schema: pa.Schema) -> list[str]:
     """Names of the columns and of the parts of those that have some, as Parquet has them."""
     file = io.BytesIO()
     pq.write_table(schema.empty_table(), file)

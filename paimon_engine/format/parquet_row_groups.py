@@ -116,6 +116,11 @@ class Layout:
     codec: str
 
     @classmethod
+    def of_none(cls, schema: pa.Schema, codec: str) -> Layout:
+        """That of no file at all: nothing is copied."""
+        return cls(schema, b"", b"", codec)
+
+    @classmethod
     def of(cls, empty_file: bytes, schema: pa.Schema, codec: str) -> Layout:
         """The layout of files like this one; `codec` is the name of a codec as pyarrow's writer takes it."""
         footer = footer_of(empty_file)

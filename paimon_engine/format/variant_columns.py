@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -11,6 +12,20 @@ from paimon_engine.arrow_variant import is_arrow_variant
 METADATA: Final = "metadata"
 VALUE: Final = "value"
 TYPED: Final = "typed_value"
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceLimits:
+    """`rows`: how many of a file's first rows are looked at.
+
+    `width` limits the columns of all VARIANT columns of a file together, `depth` how deep values are looked into.
+    Fields that a smaller share of values has than `share`, from 0 to 1, get no columns.
+    """
+
+    width: int = 300
+    depth: int = 50
+    share: float = 0.1
+    rows: int = 4_096
 
 
 def physical_schema(wanted: pa.Schema, stored: pa.Schema) -> pa.Schema:

@@ -25,7 +25,7 @@ ARRAY: Final = 3
 NO_KEY: Final = -1
 VALUE_BYTES_MAX: Final = 128 << 20
 """Java takes no longer value, and no longer list of names."""
-_LARGE_COUNT: Final = 255
+LARGE_COUNT: Final = 255
 _VERSION: Final = 1
 
 
@@ -179,7 +179,7 @@ class _NodeTable:
         places[levels[0]] = _before(counts[levels[0]])
         for level in levels[1:]:
             parents = self.parents[level]
-            places[level] = places[parents] + 1 + _before_siblings(counts[level], parents)
+            places[level] = places[parents] + 1 + before_siblings(counts[level], parents)
         order = np.empty(len(places), np.int64)
         order[places] = np.arange(len(places))
         return order
@@ -194,7 +194,7 @@ def _before(sizes: Ints) -> Ints:
     return np.cumsum(sizes) - sizes
 
 
-def _before_siblings(sizes: Ints, parents: Ints) -> Ints:
+def before_siblings(sizes: Ints, parents: Ints) -> Ints:
     """The sum of those before each one of the same parent; parts of a parent follow each other."""
     before = _before(sizes)
     is_first = np.ones(len(parents), bool)
@@ -235,34 +235,34 @@ class _RowKeys:
     def metadata_sizes(self, lengths: Ints) -> Ints:
         """Bytes of the metadata of each row, given those of each name."""
         texts = self._text_sizes(lengths)
-        return 1 + _widths(np.maximum(texts, self.counts)) * (self.counts + 2) + texts
+        return 1 + widths_of(np.maximum(texts, self.counts)) * (self.counts + 2) + texts
 
     def metadata(self, names: tuple[Bytes, Ints, Ints], sizes: Ints) -> Bytes:
         """The metadata of all rows: a head, the number of names, their offsets, and the names."""
         source, name_begins, lengths = names
         own = lengths[self.keys]
         texts = self._text_sizes(lengths)
-        widths = _widths(np.maximum(texts, self.counts))
+        widths = widths_of(np.maximum(texts, self.counts))
         begins = _before(sizes)
         out = np.empty(int(sizes.sum()), np.uint8)
         out[begins] = _VERSION | (widths - 1) << 6
-        _put(out, begins + 1, self.counts, widths)
+        put_numbers(out, begins + 1, self.counts, widths)
         rows = np.repeat(np.arange(len(sizes)), self.counts)
-        offsets = _before_siblings(own, rows)
+        offsets = before_siblings(own, rows)
         numbers_within = np.arange(len(rows)) - np.repeat(_before(self.counts), self.counts)
-        _put(out, begins[rows] + 1 + widths[rows] * (1 + numbers_within), offsets, widths[rows])
-        _put(out, begins + 1 + widths * (1 + self.counts), texts, widths)
+        put_numbers(out, begins[rows] + 1 + widths[rows] * (1 + numbers_within), offsets, widths[rows])
+        put_numbers(out, begins + 1 + widths * (1 + self.counts), texts, widths)
         at = begins[rows] + 1 + widths[rows] * (self.counts[rows] + 2) + offsets
         copy_spans(out, at, source, name_begins[self.keys], own)
         return out
 
 
-def _widths(largest: Ints) -> Ints:
+def widths_of(largest: Ints) -> Ints:
     """Bytes that numbers up to this one take."""
     return 1 + (largest > 0xFF).astype(np.int64) + (largest > 0xFFFF) + (largest > 0xFFFFFF)
 
 
-def _put(out: Bytes, begins: Ints, values: Ints, widths: Ints) -> None:
+def put_numbers(out: Bytes, begins: Ints, values: Ints, widths: Ints) -> None:
     """Writes numbers, the lowest byte first, in so many bytes each."""
     for index in range(int(widths.max(initial=0))):
         chosen = widths > index
@@ -293,19 +293,19 @@ class _Layout:
             np.add.at(self._content, parents, self.sizes[below])
             np.add.at(self._counts, parents, 1)
             np.maximum.at(largest, parents, self.ids[below])
-            self._id_widths[parents] = _widths(largest[parents])
+            self._id_widths[parents] = widths_of(largest[parents])
             outer = level[table.kinds[level] != SCALAR]
             self._heads[outer] = self._head_sizes(outer)
             self.sizes[outer] = self._heads[outer] + self._content[outer]
             below = level
 
     def _count_widths(self, outer: Ints) -> Ints:
-        return np.where(self._counts[outer] > _LARGE_COUNT, 4, 1)
+        return np.where(self._counts[outer] > LARGE_COUNT, 4, 1)
 
     def _head_sizes(self, outer: Ints) -> Ints:
         counts = self._counts[outer]
         ids = np.where(self.table.kinds[outer] == OBJECT, self._id_widths[outer], 0)
-        return 1 + self._count_widths(outer) + counts * ids + (counts + 1) * _widths(self._content[outer])
+        return 1 + self._count_widths(outer) + counts * ids + (counts + 1) * widths_of(self._content[outer])
 
     def written(self, data: Bytes, begins: Ints, size: int) -> Bytes:
         """The bytes of all rows, of which the value begins at these places; `data` has those of the scalars."""
@@ -319,21 +319,21 @@ class _Layout:
             outer = level[table.kinds[level] != SCALAR]
             self._write_heads(out, places, outer)
             parents = table.parents[below]
-            offsets = _before_siblings(self.sizes[below], parents)
+            offsets = before_siblings(self.sizes[below], parents)
             places[below] = places[parents] + self._heads[parents] + offsets
             self._write_parts(out, places, below, offsets)
         return out
 
     def _write_heads(self, out: Bytes, places: Ints, outer: Ints) -> None:
         counts, count_widths = self._counts[outer], self._count_widths(outer)
-        offset_widths = _widths(self._content[outer])
+        offset_widths = widths_of(self._content[outer])
         is_object = self.table.kinds[outer] == OBJECT
-        large = (counts > _LARGE_COUNT).astype(np.int64)
+        large = (counts > LARGE_COUNT).astype(np.int64)
         info = np.where(is_object, large << 4 | self._id_widths[outer] - 1 << 2, large << 2)
         out[places[outer]] = (info | offset_widths - 1) << 2 | self.table.kinds[outer]
-        _put(out, places[outer] + 1, counts, count_widths)
+        put_numbers(out, places[outer] + 1, counts, count_widths)
         end = places[outer] + self._heads[outer] - offset_widths
-        _put(out, end, self._content[outer], offset_widths)
+        put_numbers(out, end, self._content[outer], offset_widths)
 
     def _write_parts(self, out: Bytes, places: Ints, below: Ints, offsets: Ints) -> None:
         """What the headers say of the parts of a level: ids and offsets, those of objects in the order of names."""
@@ -348,10 +348,12 @@ class _Layout:
         is_same = (parents[1:] == parents[:-1]) & (names[1:] == names[:-1]) & is_object[1:]
         if is_same.any():
             raise BadVariantError("an object of a VARIANT has a field twice")
-        within = _before_siblings(np.ones(len(parents), np.int64), parents)
+        within = before_siblings(np.ones(len(parents), np.int64), parents)
         ids_begin = places[parents] + 1 + self._count_widths(parents)
         id_widths = self._id_widths[parents]
-        _put(out, (ids_begin + within * id_widths)[is_object], self.ids[below][order][is_object], id_widths[is_object])
-        offset_widths = _widths(self._content[parents])
+        put_numbers(
+            out, (ids_begin + within * id_widths)[is_object], self.ids[below][order][is_object], id_widths[is_object]
+        )
+        offset_widths = widths_of(self._content[parents])
         begin = ids_begin + np.where(is_object, self._counts[parents] * id_widths, 0)
-        _put(out, begin + within * offset_widths, offsets, offset_widths)
+        put_numbers(out, begin + within * offset_widths, offsets, offset_widths)

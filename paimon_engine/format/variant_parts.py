@@ -29,6 +29,7 @@ ID_BITS: Final = 32
 
 
 def check(is_good: NDArray[np.bool_]) -> None:
+    """Raises BadVariantError unless all are good."""
     if not is_good.all():
         raise BadVariantError("the bytes of a VARIANT break its format")
 
