@@ -14,6 +14,10 @@ VALUE: Final = "value"
 TYPED: Final = "typed_value"
 
 
+DEPTH_MAX: Final = 30
+"""Of objects and arrays within each other that get columns: Arrow reads no Parquet file of more than 100 levels."""
+
+
 @dataclass(frozen=True, slots=True)
 class InferenceLimits:
     """`rows`: how many of a file's first rows are looked at.

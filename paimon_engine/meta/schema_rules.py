@@ -19,7 +19,7 @@ from paimon_engine.meta.blobs import check_blobs
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.stats import parse_stats_mode
-from paimon_engine.meta.variants import check_formats_of_variants, holds_variant
+from paimon_engine.meta.variants import check_variants, holds_variant
 from paimon_engine.meta.vectors import check_vectors
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.options.texts import split_list
@@ -79,7 +79,7 @@ def check_schema(schema: TableSchema) -> None:
     for index in index_specs(schema.options):
         check_column(index, schema.row_type)
     _check_scan_options(schema.options)
-    check_formats_of_variants(schema)
+    check_variants(schema)
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:
             _check_avro(field.type, field.name)

@@ -17,6 +17,7 @@ from paimon_engine.options.iceberg import IcebergOptions
 from paimon_engine.options.merging import MergeOptions
 from paimon_engine.options.retention import RetentionOptions
 from paimon_engine.options.tags import TagOptions
+from paimon_engine.options.variants import VariantOptions
 from paimon_engine.units import MIB
 
 POSTPONED_BUCKET: Final = -2
@@ -29,7 +30,7 @@ _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress"
 
 
 @dataclass(frozen=True)
-class TableOptions(MergeOptions, RetentionOptions, TagOptions, IcebergOptions):
+class TableOptions(MergeOptions, RetentionOptions, TagOptions, IcebergOptions, VariantOptions):
     """The options of one table; unknown keys are kept in `raw`.
 
     A property raises InvalidArgumentError if the stored text cannot be parsed; the message names the option.

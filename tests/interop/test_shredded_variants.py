@@ -1,4 +1,4 @@
-"""VARIANT values in several columns of a file (shredded), written by Java Paimon 2.0: both read the same bytes."""
+"""VARIANT values in several columns of a file (shredded), by Java Paimon 2.0 and here: both read and write the same."""
 
 from __future__ import annotations
 
@@ -175,3 +175,100 @@ def test_both_write_and_compact_in_turns(
     assert open_table(path).verify("rows").status == "sound"
     few = open_table(path).to_arrow(columns=["k", "v"], where="k >= 70 and v is not null")
     assert sorted(few["k"].to_pylist()) == [one[0] for one in both if one[0] >= 70 and one[1] is not None]
+
+
+def stored(path: str) -> pa.Table:
+    """The columns of the only file, as it has them, but for the order of `value` and `metadata`."""
+    [file] = Path(path).rglob("data-*.parquet")
+    return pq.read_table(file, columns=["k", "v"])
+
+
+def plain_and_shredded(
+    java: JavaPaimon, tmp_path: Path, options: dict[str, str], rows: list[Any]
+) -> tuple[pa.Table, str]:
+    """The values as Java has them, and a table of Java where they are taken apart."""
+    whole = created(java, tmp_path / "whole", {})
+    java.call("write", table=whole, rows=rows)
+    apart = created(java, tmp_path / "apart", options)
+    java.call("write", table=apart, rows=rows)
+    return read(whole), apart
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_file_has_the_columns_and_bytes_that_java_writes(
+    options: dict[str, str], paimon2: JavaPaimon, tmp_path: Path
+):
+    rows = [row(key) for key in range(120)]
+    values, theirs = plain_and_shredded(paimon2, tmp_path, options, rows)
+    ours = created(paimon2, tmp_path / "ours", options)
+    open_table(ours).write(values)
+    found, expected = stored(ours), stored(theirs)
+    assert shredded(ours) == shredded(theirs)
+    if any(shredded(theirs)):
+        assert found["v"].type == expected["v"].type
+    assert found.to_pylist() == expected.to_pylist()
+    assert paimon2.read(ours) == paimon2.read(theirs)
+    assert read(ours).equals(read(theirs))
+
+
+INFERRED: dict[str, list[str]] = {
+    "fields": ['{"a":1,"b":"x","c":{"d":1.5,"e":[1,2]}}', '{"a":2,"c":{"d":null,"e":[]}}'] * 20,
+    "numbers": ['{"a":1,"b":1.25,"c":12345678901234567890.5,"d":1e300,"e":9223372036854775807}'] * 9,
+    "long and short numbers": ['{"a":1,"b":9223372036854775807}', '{"a":9223372036854775807,"b":0.5}'] * 9,
+    "numbers of too many digits": ['{"a":0.00000000000000000001}', '{"a":1234567890123456789012.5}'] * 9,
+    "kinds that differ": ['{"a":1,"b":"x","c":[1]}', '{"a":"x","b":true,"c":{"d":1}}'] * 9,
+    "rare fields": ['{"a":1}'] * 30 + ['{"a":1,"b":2}', '{"c":{"d":1}}'],
+    "fields at the limit": ['{"a":1}'] * 18 + ['{"a":1,"b":2}'] * 2,
+    "lists": ["[1,2]", "[3]"] * 9,
+    "lists with an empty one": ["[1,2]", "[]"] * 9,
+    "lists of objects": ['[{"a":1},{"a":2,"b":"x"}]', '[{"b":"y"}]'] * 9,
+    "lists of lists": ["[[1],[2,3]]", '[["x"]]'] * 9,
+    "texts": ['"x"', '"' + "y" * 80 + '"', "null"] * 9,
+    "only nulls": ["null"] * 9,
+    "no fields": ["{}"] * 9,
+    "names in another order": ['{"b":1,"a":2,"😀":3,"￮":4}'] * 9,
+    "many fields": [json.dumps({f"f{index:03}": index for index in range(400)})] * 9,
+    "booleans and numbers": ['{"a":true,"b":0,"c":-0.10,"d":100.5}', '{"a":false,"b":-7,"c":0.0,"d":-99}'] * 9,
+    "deep": ['{"a":' * 25 + "1" + "}" * 25] * 9,
+}
+
+
+@pytest.mark.parametrize("values", INFERRED.values(), ids=INFERRED)
+def test_the_first_rows_choose_the_columns_that_java_chooses(values: list[str], paimon2: JavaPaimon, tmp_path: Path):
+    rows: list[list[Any]] = [[key, value] for key, value in enumerate([*values, None])]
+    options = OPTIONS["inferred"]
+    whole, theirs = plain_and_shredded(paimon2, tmp_path, options, rows)
+    ours = created(paimon2, tmp_path / "ours", options)
+    open_table(ours).write(whole)
+    found, expected = stored(ours), stored(theirs)
+    assert shredded(ours) == shredded(theirs)
+    if any(shredded(theirs)):
+        assert found["v"].type == expected["v"].type
+    assert found.to_pylist() == expected.to_pylist()
+    assert paimon2.read(ours) == paimon2.read(theirs)
+    assert read(ours).equals(read(theirs))
+
+
+def test_parts_of_rows_get_columns_too(paimon2: JavaPaimon, tmp_path: Path):
+    paths = [str(tmp_path / name) for name in ("whole", "theirs", "ours")]
+    for path, options in zip(paths, ({}, OPTIONS["inferred"], OPTIONS["inferred"]), strict=True):
+        options = {"bucket": "1", **options}
+        paimon2.call("create_table", table=path, fields=NESTED, primary_keys=["k"], partition_keys=[], options=options)
+    lines = [
+        [k, f'{{"a":{k}}}', ['"x"', None], [["p", '{"b":1}']], [f'{{"n":[{k}],"t":"x"}}', k] if k % 3 else None]
+        for k in range(30)
+    ]
+    for path in paths[:2]:
+        paimon2.call("write", table=path, rows=lines)
+    table = open_table(paths[2])
+    table.write(read(paths[0]))
+    files = [pq.read_table(next(Path(path).rglob("data-*.parquet")), columns=["v", "r"]) for path in paths[1:]]
+    assert "typed_value" in {field.name for field in files[0]["r"].type.field("x").type}
+    assert files[0].equals(files[1].cast(files[0].schema))
+    assert paimon2.read(paths[1]) == paimon2.read(paths[2])
+    table.write(read(paths[0]).slice(0, 10))
+    table.compact(full=True)
+    assert shredded(paths[2])[-1]
+    assert paimon2.read(paths[1]) == paimon2.read(paths[2])
+    assert table.verify("rows").status == "sound"
+    assert paimon2.problems(paths[2]) == []

@@ -15,6 +15,7 @@ from paimon_engine.format.parquet import layout_of
 from paimon_engine.format.parquet_row_groups import Layout
 from paimon_engine.meta.iceberg.field_ids import with_inner_ids
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.meta.variants import shredding_of
 from paimon_engine.types import (
     STRING_ROOTS,
     ArrayType,
@@ -66,7 +67,8 @@ def encoding_of(schema: TableSchema, file_format: str, codec: str) -> WriteOptio
     options = schema.table_options
     stored = {*file_arrow_schema(schema).names}
     copies = {name: KEY_PREFIX + name for name in schema.key_type.names if KEY_PREFIX + name in stored}
-    return WriteOptions(options.codec_of(file_format, codec), options.zstd_level, copies)
+    variants = shredding_of(schema) if file_format == "parquet" else {}
+    return WriteOptions(options.codec_of(file_format, codec), options.zstd_level, copies, variants=variants)
 
 
 def parquet_layout(schema: TableSchema, level: int) -> Layout:
