@@ -236,8 +236,3 @@ _CONVERTERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Scalar, 
     (pa.types.is_string, _texts),
     (pa.types.is_binary, _binaries),
 )
-
-
-def is_column_type(kind: pa.DataType) -> bool:
-    """Whether values can be in a column of the type."""
-    return any(is_kind(kind) for is_kind, _ in _CONVERTERS)

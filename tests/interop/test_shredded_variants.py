@@ -183,32 +183,29 @@ def stored(path: str) -> pa.Table:
     return pq.read_table(file, columns=["k", "v"])
 
 
-def plain_and_shredded(
-    java: JavaPaimon, tmp_path: Path, options: dict[str, str], rows: list[Any]
-) -> tuple[pa.Table, str]:
-    """The values as Java has them, and a table of Java where they are taken apart."""
-    whole = created(java, tmp_path / "whole", {})
-    java.call("write", table=whole, rows=rows)
-    apart = created(java, tmp_path / "apart", options)
-    java.call("write", table=apart, rows=rows)
-    return read(whole), apart
+def check_as_java_writes(java: JavaPaimon, tmp_path: Path, options: dict[str, str], rows: list[Any]) -> None:
+    """Our file of the values that Java has made of the rows has the columns and bytes of Java's own file."""
+    whole, theirs, ours = (
+        created(java, tmp_path / name, given) for name, given in (("whole", {}), ("theirs", options), ("ours", options))
+    )
+    for path in (whole, theirs):
+        java.call("write", table=path, rows=rows)
+    open_table(ours).write(read(whole))
+    found, expected = stored(ours), stored(theirs)
+    assert shredded(ours) == shredded(theirs)
+    if any(shredded(theirs)):
+        assert found["v"].type == expected["v"].type
+    assert found.to_pylist() == expected.to_pylist()
+    assert java.read(ours) == java.read(theirs)
+    assert read(ours).equals(read(theirs))
+    assert java.problems(ours) == []
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_file_has_the_columns_and_bytes_that_java_writes(
     options: dict[str, str], paimon2: JavaPaimon, tmp_path: Path
 ):
-    rows = [row(key) for key in range(120)]
-    values, theirs = plain_and_shredded(paimon2, tmp_path, options, rows)
-    ours = created(paimon2, tmp_path / "ours", options)
-    open_table(ours).write(values)
-    found, expected = stored(ours), stored(theirs)
-    assert shredded(ours) == shredded(theirs)
-    if any(shredded(theirs)):
-        assert found["v"].type == expected["v"].type
-    assert found.to_pylist() == expected.to_pylist()
-    assert paimon2.read(ours) == paimon2.read(theirs)
-    assert read(ours).equals(read(theirs))
+    check_as_java_writes(paimon2, tmp_path, options, [row(key) for key in range(120)])
 
 
 INFERRED: dict[str, list[str]] = {
@@ -235,18 +232,8 @@ INFERRED: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("values", INFERRED.values(), ids=INFERRED)
 def test_the_first_rows_choose_the_columns_that_java_chooses(values: list[str], paimon2: JavaPaimon, tmp_path: Path):
-    rows: list[list[Any]] = [[key, value] for key, value in enumerate([*values, None])]
-    options = OPTIONS["inferred"]
-    whole, theirs = plain_and_shredded(paimon2, tmp_path, options, rows)
-    ours = created(paimon2, tmp_path / "ours", options)
-    open_table(ours).write(whole)
-    found, expected = stored(ours), stored(theirs)
-    assert shredded(ours) == shredded(theirs)
-    if any(shredded(theirs)):
-        assert found["v"].type == expected["v"].type
-    assert found.to_pylist() == expected.to_pylist()
-    assert paimon2.read(ours) == paimon2.read(theirs)
-    assert read(ours).equals(read(theirs))
+    rows = [[key, value] for key, value in enumerate([*values, None])]
+    check_as_java_writes(paimon2, tmp_path, OPTIONS["inferred"], rows)
 
 
 def test_parts_of_rows_get_columns_too(paimon2: JavaPaimon, tmp_path: Path):

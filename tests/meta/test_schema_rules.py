@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -73,4 +75,43 @@ def test_a_text_that_java_cannot_read_is_refused(options: dict[str, str], messag
     ids=str,
 )
 def test_a_text_that_java_reads_is_taken(options: dict[str, str]) -> None:
+    check_schema(schema_with(options))
+
+
+def shredding(kind: Any, name: str = "v") -> dict[str, str]:
+    return {"variant.shreddingSchema": json.dumps({"type": "ROW", "fields": [{"id": 0, "name": name, "type": kind}]})}
+
+
+def in_lists(depth: int) -> Any:
+    return "INT" if depth == 0 else {"type": "ARRAY", "element": in_lists(depth - 1)}
+
+
+SHARE, KEPT_SHARE = "variant.shredding.minFieldCardinalityRatio", "variant.shredding.adaptive.retentionRatio"
+ADAPTIVE = {"variant.shredding.inferenceMode": "adaptive"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variant.shreddingSchema": "ROW<a INT>"}, "'variant.shreddingSchema' is not the JSON text of a type"),
+        ({"variant.shreddingSchema": '"INT"'}, "is not a ROW; write a ROW with a type for each"),
+        ({"parquet.variant.shreddingSchema": "[]"}, "'variant.shreddingSchema' is not the JSON text"),
+        (shredding("DATE"), "has a DATE at v, for which VARIANT has no column in Java"),
+        (shredding({"type": "ROW", "fields": []}), "has no fields, or one twice, at v"),
+        (shredding({"type": "MAP", "key": "STRING", "value": "INT"}), "has a .*MAP.* at v"),
+        (shredding(in_lists(31)), "has more than 30 types within each other at v"),
+        ({"variant.shredding.maxInferBufferRow": "0"}, "'variant.shredding.maxInferBufferRow' = '0'; use a positive"),
+        ({SHARE: "1.5"}, f"'{SHARE}' = '1.5'; use a number from 0 to 1"),
+        (ADAPTIVE | {KEPT_SHARE: "0.5"}, f"'{KEPT_SHARE}' must not be above '{SHARE}', which is 0.1"),
+        ({"variant.shredding.inferenceMode": "fast"}, "choose one of per-file, adaptive"),
+    ],
+    ids=str,
+)
+def test_columns_of_variants_that_no_file_has_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        check_schema(schema_with(options))
+
+
+@pytest.mark.parametrize("options", [shredding(in_lists(30)), shredding("INT", "dropped"), {SHARE: "0.01"}], ids=str)
+def test_columns_of_variants_that_a_file_can_have_are_taken(options: dict[str, str]) -> None:
     check_schema(schema_with(options))
