@@ -97,7 +97,6 @@ _MANIFEST_FORMATS: Final = ("avro", "orc", "parquet")
 FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 
 _WRITE_BLOCKERS: Final = (
-    "data-file.external-paths",
     "postpone.target-row-num-per-bucket",
     "postpone.target-size-per-bucket",
     "commit.strict-mode.last-safe-snapshot",

@@ -15,13 +15,16 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.storage import EXTERNAL_DELETABLE
 from paimon_engine.table.commit import commit as commits
 from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.commit.origins import check_origin, check_origins, committed_before
 from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.external import is_deletable, is_outside, remedy
+from paimon_engine.table.files.new_paths import written_paths
 from paimon_engine.table.removal.prepared import delete_prepared
-from paimon_engine.table.state.handle import TableHandle, bucket_path, index_file_path
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.identity import table_id
 
 _KINDS = (CommitKind.APPEND, CommitKind.COMPACT)
@@ -105,14 +108,17 @@ def abort_messages(table: TableHandle, messages: Sequence[CommitMessage], execut
             continue  # its table was dropped, and the files with it
         if origin is not None:
             check_origin(table, origin, here)
-        directory = bucket_path(table, message.partition, message.bucket)
-        paths += [f"{directory}/{name}" for name in message.written_names()]
-        paths += [index_file_path(table, file.partition, file.bucket, file.name) for file in message.new_index_files]
-    found = delete_prepared(table, paths, executor)
+        paths += written_paths(table, message)
+    kept = [path for path in paths if is_outside(table, path) and not is_deletable(table, path)]
+    found = delete_prepared(table, [path for path in paths if path not in kept], executor)
+    stopped = (
+        *found.problems,
+        *(f"{path} is outside the table and stays; {remedy('deleting it', EXTERNAL_DELETABLE)}" for path in kept),
+    )
     return AbortResult(
-        status="stopped" if found.problems else "deleted" if found.deleted else "noop",
+        status="stopped" if stopped else "deleted" if found.deleted else "noop",
         files_deleted=len(found.deleted),
         bytes_deleted=sum(file.size_bytes for file in found.deleted),
         files_committed=found.committed,
-        stopped=found.problems,
+        stopped=stopped,
     )

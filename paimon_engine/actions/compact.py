@@ -27,7 +27,6 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.progress import in_round
 from paimon_engine.specs import Amount, Count, DryRun, Duration, Index, Size, Spec, Where
-from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.commit_parts import commit_parts
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
@@ -39,6 +38,7 @@ from paimon_engine.table.compaction.compaction_plan import (
 )
 from paimon_engine.table.compaction.compaction_progress import BucketReport, CompactionProgress
 from paimon_engine.table.compaction.compaction_round import carry_out, split_tasks
+from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_with_schema
 from paimon_engine.table.write.distribute import Distributed, distribute_postponed
@@ -126,7 +126,7 @@ def compact(context: Context, spec: Compact) -> CompactResult:
     """
     selection, progress = _selection(spec), CompactionProgress(_budget(spec), spec.max_seconds)
     table = context.table.remembering()
-    check_writable(table.options)
+    check_files_writable(table)
     goal = _goal(table, selection, spec)
     distributed = Distributed(None) if spec.dry_run else _distribute(context, table, selection)
     with context.phases("plan"):

@@ -19,7 +19,6 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Spec, Where
-from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
 from paimon_engine.table.commit.job_commit import conflict_error
@@ -28,6 +27,7 @@ from paimon_engine.table.compaction.bucket_selection import BucketSelection, sel
 from paimon_engine.table.compaction.rescale import RescaleTask, rescale_bucket, sources_of
 from paimon_engine.table.files.bucket_vectors import vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_with_schema
 
@@ -68,7 +68,7 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
     """
     table, snapshot = latest_with_schema(context.table)
     buckets = table.options.bucket
-    check_writable(table.options)
+    check_files_writable(table)
     if table.schema.bucket_mode is not BucketMode.FIXED:
         raise UnsupportedError(
             f"{table.paths.root}: 'bucket' = '{buckets}' is not a fixed number of buckets: nothing to rescale"

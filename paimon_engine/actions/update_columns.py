@@ -38,7 +38,6 @@ from paimon_engine.meta.files_beside import vector_columns
 from paimon_engine.meta.row_tracking import first_row_id
 from paimon_engine.meta.schema import ROW_ID, VALUE_KIND
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import Committed, commit
 from paimon_engine.table.commit.index_changes import check_indexes_of_columns
@@ -46,6 +45,7 @@ from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.columns_writer import ColumnsWriter
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import bucket_location
+from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.read.reader import column_group_rows
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.table.state.manifests import live_entries
@@ -161,7 +161,7 @@ def _check(table: TableHandle) -> None:
             f"{table.paths.root}: columns of rows are updated in tables with 'data-evolution.enabled' = 'true'; in a "
             "table with a primary key write the rows, with 'merge-engine' = 'partial-update' some of their columns"
         )
-    check_writable(table.options)
+    check_files_writable(table)
 
 
 def _ordered_rows(table: TableHandle, batches: Iterable[pa.RecordBatch]) -> pa.Table:

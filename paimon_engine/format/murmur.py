@@ -23,9 +23,10 @@ _C3 = 0xE6546B64
 _MASK = 0xFFFFFFFF
 
 
-def hash_bytes(data: bytes) -> int:
-    """Hash of one row's bytes without the arity, as a signed 32-bit integer. Their length is a multiple of 4."""
-    state = absorbed(SEED, data) ^ len(data)
+def hash_bytes(data: bytes, *, seed: int = SEED) -> int:
+    """Hash of one row's bytes without the arity, or of other bytes, as a signed 32-bit integer."""
+    words = len(data) // 4 * 4
+    state = absorbed(seed, data[:words]) ^ _scrambled(int.from_bytes(data[words:], "little")) ^ len(data)
     state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
     state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
     state ^= state >> 16

@@ -185,11 +185,14 @@ def plan_bucket(
 ) -> CompactTask | NothingToDo:
     """The compaction of one bucket at `now_ms`, given its live files, and how many rows of each are marked as deleted.
 
-    A full compaction rewrites every file with deleted rows, any other those of which a large share is deleted.
+    A full compaction rewrites every file with deleted rows, or simply every file where the options say so; any other
+    those of which a large share is deleted.
     `schema_of` gives the schemas of files with some of the columns; without it they have that of the table.
     """
     options = schema.table_options
-    stale = _stale_files(files, deleted_counts, 0.0 if full else options.compaction_delete_ratio_threshold)
+    forced = full and options.compaction_rewrites_all
+    threshold = -1.0 if forced else 0.0 if full else options.compaction_delete_ratio_threshold
+    stale = _stale_files(files, deleted_counts, threshold)
     if not schema.primary_keys:
         if options.data_evolution_enabled:
             found = pack_column_groups(files, options, schema_of or (lambda _: schema), full=full)
@@ -205,7 +208,8 @@ def plan_bucket(
             return pick
         # Only the highest such level now: a key is live in one file only, so each level can be rewritten separately.
         with_deleted_rows = tuple(file for file in upper_runs[-1].files if file.name in stale)
-        pick = Pick((SortedRun(upper_runs[-1].level, with_deleted_rows),), upper_runs[-1].level, "deleted rows")
+        reason = "all files" if forced else "deleted rows"
+        pick = Pick((SortedRun(upper_runs[-1].level, with_deleted_rows),), upper_runs[-1].level, reason)
     highest_used = max(run.level for run in runs)
     drop_deletes = pick.output_level != 0 and (pick.output_level >= highest_used or options.deletion_vectors_enabled)
     to_highest = pick.output_level == level_max
@@ -305,7 +309,7 @@ def _alone(file: DataFile) -> tuple[Section, ...]:
 
 
 def _stale_files(files: Sequence[DataFile], deleted_counts: Mapping[str, int], threshold: float) -> frozenset[str]:
-    """Names of files of which more than that share of the rows is marked as deleted."""
+    """Names of files of which more than that share of the rows is marked as deleted; all, if it is negative."""
     return frozenset(
         file.name for file in files if deleted_counts.get(file.name, 0) > threshold * max(1, file.row_count)
     )
@@ -342,7 +346,7 @@ def _plan_append(
         drop_deletes=False,
         rewrites=tuple(((pack,),) for pack in [*packs, *alone]),
         upgrades=(),
-        reason="small files" if packs else "deleted rows",
+        reason="small files" if packs else "all files" if full and options.compaction_rewrites_all else "deleted rows",
         run_count=len(files),
         is_append=True,
     )

@@ -244,6 +244,11 @@ class MergeOptions(OptionTexts):
         return self._float("compaction.delete-ratio-threshold", 0.5)
 
     @property
+    def compaction_rewrites_all(self) -> bool:
+        """Whether a full compaction rewrites every file, as to move all of them to other directories."""
+        return self._bool("compaction.force-rewrite-all-files", default=False)
+
+    @property
     def num_sorted_run_compaction_trigger(self) -> int:
         """Sorted runs of a bucket that make compaction worth while."""
         return self._int("num-sorted-run.compaction-trigger", 5)

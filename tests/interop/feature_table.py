@@ -24,6 +24,8 @@ from tests.support.paimon2 import start_paimon2
 
 FILE = Path(__file__).parents[2] / "docs" / "_reference" / "features.json"
 DONE, REFUSED = "yes", "refused"
+OUTSIDE = "{outside}"
+"""In an option, a directory beside the table."""
 
 KEY: tuple[tuple[str, str], ...] = (("id", "BIGINT NOT NULL"), ("v", "BIGINT"))
 LINES: tuple[tuple[str, str], ...] = (("id", "BIGINT"), ("v", "BIGINT"))
@@ -133,6 +135,10 @@ FEATURES: tuple[Feature, ...] = (
         partition_keys=("v",),
         chain=("snapshot", "delta", "delta"),
     ),
+    Feature(
+        "files outside the table (`data-file.external-paths`)",
+        {"data-file.external-paths": f"file://{OUTSIDE}", "data-file.external-paths.strategy": "entropy-inject"},
+    ),
     Feature("Iceberg metadata beside the table", {"metadata.iceberg.storage": "table-location"}),
 )
 
@@ -149,6 +155,8 @@ class Outcome:
 def outcome_of(feature: Feature, java: JavaPaimon, folder: Path) -> Outcome:
     """Tries the feature. Raises: AssertionError if rows are wrong, or if a refusal names nothing."""
     path = str(folder / re.sub(r"\W+", "-", feature.name))
+    outside = f"{path}-outside"
+    options = {key: value.replace(OUTSIDE, outside) for key, value in feature.options.items()}
     columns = [*(LINES if not feature.keys else KEY), *((name, kind) for name, kind, _ in feature.columns)]
     if feature.partition_keys:
         columns = [(name, kind if "NOT NULL" in kind else f"{kind} NOT NULL") for name, kind in columns]
@@ -158,32 +166,34 @@ def outcome_of(feature: Feature, java: JavaPaimon, folder: Path) -> Outcome:
         fields=[list(column) for column in columns],
         primary_keys=list(feature.keys),
         partition_keys=list(feature.partition_keys),
-        options={"bucket": feature.bucket, "file.format": "parquet", **feature.options},
+        options={"bucket": feature.bucket, "file.format": "parquet", **options},
     )
     more = [value for *_, value in feature.columns]
     if feature.chain:
         make_chain(java, path)
     for number, branch in enumerate(feature.chain or ("main",) * 3):
         java.call("write", table=path, branch=branch, rows=[[key, 1 + number % 2, *more] for key in (number, 10)])
+    allowed = {"external-paths.allowed": outside}
     try:
-        table = open_table(path)
+        table = open_table(path, storage_options=allowed)
         read = _without_variants(rows_of(table))
     except UnsupportedError as error:
         refusal = _named(error, feature)
         return Outcome(feature.name, refusal, refusal)
     assert read == _without_variants(_by_java(java, path)), feature.name
-    return Outcome(feature.name, DONE, _maintained(feature, table, java, path))
+    return Outcome(feature.name, DONE, _maintained(feature, table, java, allowed))
 
 
-def _maintained(feature: Feature, table: Table, java: JavaPaimon, path: str) -> str:
+def _maintained(feature: Feature, table: Table, java: JavaPaimon, allowed: Mapping[str, str]) -> str:
     """Writes a row and compacts; Java must read the same rows, and find no fault."""
+    path = table.path
     before = _by_java(java, path)
     try:
         table.write(table.to_arrow().slice(0, 1))
         table.compact(full=True)
     except UnsupportedError as error:
         return _named(error, feature)
-    now = open_table(path)
+    now = open_table(path, storage_options=allowed)
     after = _by_java(java, path)
     assert _without_variants(rows_of(now)) == _without_variants(after), feature.name
     # A row that was there already has been written; only Java shows what variants are. Postponed rows come to light.

@@ -9,8 +9,8 @@ from typing import Any
 from paimon_engine.errors import OutcomeUnknownError, PaimonError
 from paimon_engine.executor import Returned
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.state.handle import TableHandle, bucket_path, index_file_path
-from paimon_engine.table.state.unneeded import delete_unneeded
+from paimon_engine.table.files.new_paths import delete_new, written_paths
+from paimon_engine.table.state.handle import TableHandle
 
 
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
@@ -19,12 +19,7 @@ def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) ->
     Files that a message only moves to another level are kept: they are live. Errors are ignored: nothing refers to the
     files, and the removal of orphan files finds what is left.
     """
-    paths = []
-    for message in messages:
-        directory = bucket_path(table, message.partition, message.bucket)
-        paths += [f"{directory}/{name}" for name in message.written_names()]
-        paths += [index_file_path(table, file.partition, file.bucket, file.name) for file in message.new_index_files]
-    delete_unneeded(table.env.storage, paths)
+    delete_new(table, [path for message in messages for path in written_paths(table, message)])
 
 
 @contextmanager

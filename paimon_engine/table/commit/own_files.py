@@ -26,8 +26,10 @@ from paimon_engine.errors import NotFoundError
 from paimon_engine.meta.conflict import Bucket, BucketConflict
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.external import store_of
+from paimon_engine.table.files.new_paths import written_paths
 from paimon_engine.table.reach.clean_up_plan import is_fence, plans
-from paimon_engine.table.state.handle import TableHandle, bucket_path, index_file_path
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import read_snapshot
 
@@ -178,21 +180,11 @@ class OwnFiles:
         return LostFiles({path: bucket for path, bucket in files.items() if path in lost})
 
     def _files(self) -> dict[str, Bucket | None]:
-        """Paths of the messages' new files, with their buckets; without external files, which no clean-up deletes."""
+        """Paths of the messages' new files, with their buckets."""
         table = self._table
         found: dict[str, Bucket | None] = {}
         for message in self._messages:
-            bucket = (message.partition, message.bucket)
-            directory = bucket_path(table, *bucket)
-            after = (*message.new_files, *message.compact_after, *message.changelog_files)
-            outside = {name for file in after if file.external_path for name in (file.name, *file.extra_files)}
-            written = [f"{directory}/{name}" for name in message.written_names() if name not in outside]
-            written += [
-                index_file_path(table, file.partition, file.bucket, file.name)
-                for file in message.new_index_files
-                if file.external_path is None
-            ]
-            found.update(dict.fromkeys(written, bucket))
+            found.update(dict.fromkeys(written_paths(table, message), (message.partition, message.bucket)))
         if self._statistics is not None:
             found[table.paths.statistics(self._statistics)] = None
         return found
@@ -219,9 +211,9 @@ def _not_listed(table: TableHandle, directory_paths: tuple[str, list[str]]) -> l
     directory, paths = directory_paths
     if len(paths) < _LISTED_FROM:
         return paths
-    listed = {info.path for info in table.env.storage.list(directory)}
+    listed = {info.path for info in store_of(table, paths[0]).list(directory)}
     return [path for path in paths if path not in listed]
 
 
 def _exists(table: TableHandle, path: str) -> bool:
-    return table.env.storage.exists(path)
+    return store_of(table, path).exists(path)

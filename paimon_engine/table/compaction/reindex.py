@@ -12,10 +12,11 @@ from paimon_engine.env import Env
 from paimon_engine.errors import StorageError
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.table.files.data_file import bucket_location, read_data_file
+from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_index import FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
 from paimon_engine.table.files.index_filter import SUFFIX
+from paimon_engine.table.files.new_paths import delete_new
 from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
-from paimon_engine.table.state.unneeded import delete_unneeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,13 @@ def reindex(env: Env, work: ReindexTask) -> Reindexed:
     if len(data) <= table.options.file_index_in_manifest_threshold_bytes:
         return Reindexed(replace(file, extra_files=others, embedded_file_index=data), len(data))
     name = f"{file.name}-{env.new_id()}{SUFFIX}"
+    # Readers look for it beside the file, which may be outside the table.
+    storage, directory = data_file_at(table, location.directory, file)
     try:
-        with env.storage.writer(f"{location.directory}/{name}") as sink:
+        with storage.writer(f"{directory}/{name}") as sink:
             sink.write(data)
     except StorageError:
         # Its reply may be all that was lost.
-        delete_unneeded(env.storage, [f"{location.directory}/{name}"])
+        delete_new(table, [f"{directory}/{name}"])
         raise
     return Reindexed(replace(file, extra_files=(*others, name), embedded_file_index=None), len(data))

@@ -25,7 +25,6 @@ from paimon_engine.meta.column_files import anchor, joined_groups
 from paimon_engine.meta.files_beside import of_data_files
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
-from paimon_engine.supported import check_writable
 from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.compaction.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
 from paimon_engine.table.files.bucket_vectors import BucketVectors
@@ -33,6 +32,7 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
 from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.key_range import RangeReader
+from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.files.rolling_writer import RollingWriter, in_one_file
 from paimon_engine.table.files.row_ids import for_rewriting
 from paimon_engine.table.read.reader import column_group_rows, merge_section
@@ -64,7 +64,7 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     Raises: NotFoundError if an input file is missing: another process has compacted it; UnsupportedError.
     """
     table = work.table.load(env)
-    check_writable(table.options)
+    check_files_writable(table)
     if table.options.data_evolution_enabled:
         return _ColumnsRewrite(replace(table, schema=in_one_file(table.schema)), work).run()
     return _Rewrite(for_rewriting(table), work).run()

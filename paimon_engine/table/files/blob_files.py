@@ -20,6 +20,7 @@ from paimon_engine.meta.row_tracking import as_rewritten
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, UNKNOWN_STATS
 from paimon_engine.meta.stats_modes import stored_stats
+from paimon_engine.table.files.external import store_of
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.unneeded import discard
 from paimon_engine.units import local_wall_clock_ms
@@ -84,7 +85,7 @@ class _OpenBlobFile:
     def __init__(self, table: TableHandle, path: str) -> None:
         self._table = table
         self._path = path
-        self._context = table.env.storage.writer(path)
+        self._context = store_of(table, path).writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         self.writer = BlobWriter(self._sink)
 

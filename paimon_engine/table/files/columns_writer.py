@@ -17,9 +17,9 @@ from paimon_engine.meta.blobs import blob_columns
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.row_tracking import row_ids_from
 from paimon_engine.table.files.blob_files import BlobColumnWriter
+from paimon_engine.table.files.new_paths import NewPaths
 from paimon_engine.table.files.rolling_writer import BLOB_SUFFIX, RollingWriter
-from paimon_engine.table.state.handle import TableHandle, bucket_path
-from paimon_engine.table.state.unneeded import delete_unneeded
+from paimon_engine.table.state.handle import TableHandle
 
 
 class ColumnsWriter:
@@ -32,11 +32,9 @@ class ColumnsWriter:
         """Nothing is written before the first row. Raises: UnsupportedError for a type that the format lacks."""
         blobs = tuple(name for name in columns if name in blob_columns(table.schema))
         plain = tuple(name for name in columns if name not in blobs)
-        self._table = table
-        self._directory = bucket_path(table, partition, bucket)
+        self._paths = NewPaths(table, partition, bucket)
         self._prefix = f"{table.options.data_file_prefix}{table.env.new_id()}"
         self._names = count()
-        self._paths: list[str] = []
         self._plain = (
             RollingWriter(table, partition, bucket, level=0, source=FileSource.APPEND, columns=plain) if plain else None
         )
@@ -63,7 +61,7 @@ class ColumnsWriter:
         """The files, for that range of ids. Raises: CorruptTableError if they do not have as many rows."""
         parts = [
             [] if self._plain is None else list(self._plain.finish()),
-            *(writer.finish() for writer in self._blobs.values()),
+            *(self._paths.placed(writer.finish()) for writer in self._blobs.values()),
         ]
         found = []
         for files in parts:
@@ -84,9 +82,7 @@ class ColumnsWriter:
             self._plain.abort()
         for writer in self._blobs.values():
             writer.discard()
-        delete_unneeded(self._table.env.storage, self._paths)
+        self._paths.delete_all()
 
     def _new_path(self, suffix: str) -> str:
-        path = f"{self._directory}/{self._prefix}-{next(self._names)}{suffix}"
-        self._paths.append(path)
-        return path
+        return self._paths.choose(f"{self._prefix}-{next(self._names)}{suffix}")

@@ -4,7 +4,7 @@ A user who can write a manifest could name any file in it, and have it read or d
 rights. So such files are used only if the caller that opens the table allows it by options of the storage; what
 is stored with the table counts for nothing:
 
-    external-paths.allowed      directories, by comma, below which files may be read
+    external-paths.allowed      directories, by comma, below which files may be read, and new ones written
     external-paths.deletable    directories, by comma, below which files may be deleted, too, once unneeded
 
 Files below the table's own directory may be read by their full path too.
@@ -72,12 +72,29 @@ def readable_path(table: TableHandle, path: str, name: str) -> str:
     Raises: UnsupportedError naming what to do; CorruptTableError if the path is none.
     """
     location = _checked(table, path, name)
-    allowed = (table.paths.root, *split_list(table.config.options.get(EXTERNAL_ALLOWED, "")), *_deletable(table))
-    if is_below(location, allowed):
+    if is_allowed(table, location):
         return location
     raise UnsupportedError(
-        f"file {name} of {table.paths.root} is outside the table, in {path[:200]!r}; to allow reading that location, "
-        f"open the table with the storage option '{EXTERNAL_ALLOWED}' = '<directory>,…' naming it or one above it"
+        f"file {name} of {table.paths.root} is outside the table, in {path[:200]!r}; {remedy('reading that location')}"
+    )
+
+
+def is_allowed(table: TableHandle, path: str) -> bool:
+    """Whether the caller allows a full path to be used."""
+    allowed = split_list(table.config.options.get(EXTERNAL_ALLOWED, ""))
+    return is_below(path, (table.paths.root, *allowed, *_deletable(table)))
+
+
+def is_deletable(table: TableHandle, path: str) -> bool:
+    """Whether the caller allows a file to be deleted at that full path."""
+    return is_below(path, _deletable(table))
+
+
+def remedy(what: str, option: str = EXTERNAL_ALLOWED) -> str:
+    """How the caller allows it."""
+    return (
+        f"to allow {what}, open the table with the storage option '{option}' = '<directory>,…' naming it or one above "
+        "it"
     )
 
 
@@ -87,7 +104,7 @@ def deletable_path(table: TableHandle, path: str, name: str) -> str | None:
         location = _checked(table, path, name)
     except CorruptTableError:
         return None
-    return location if is_below(location, _deletable(table)) else None
+    return location if is_deletable(table, location) else None
 
 
 def _deletable(table: TableHandle) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
+from paimon_engine.table.files.external import store_of
 from paimon_engine.table.files.file_index import FileIndexWriter
 from paimon_engine.table.files.formats import WRITERS
 from paimon_engine.table.state.handle import TableHandle
@@ -50,7 +51,7 @@ class OpenFile:
         self._index = index
         self._level = traits.level
         options = table.options
-        self._context = table.env.storage.writer(path)
+        self._context = store_of(table, path).writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         try:
             self._writer = WRITERS[traits.format](self._sink, schema, encoding)

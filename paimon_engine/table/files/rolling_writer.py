@@ -23,13 +23,14 @@ from paimon_engine.meta.row_tracking import as_rewritten, has_tracking
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, TableSchema
 from paimon_engine.meta.stats_modes import FileTraits
 from paimon_engine.table.files.blob_files import BlobColumnWriter
+from paimon_engine.table.files.external import store_of
 from paimon_engine.table.files.file_index import FileIndexWriter, wanted_indexes
 from paimon_engine.table.files.index_filter import SUFFIX
+from paimon_engine.table.files.new_paths import NewPaths
 from paimon_engine.table.files.open_file import OpenFile
 from paimon_engine.table.files.stored_layout import check_types, encoding_of, file_arrow_schema
 from paimon_engine.table.files.vector_files import VectorColumnsWriter
-from paimon_engine.table.state.handle import TableHandle, bucket_path
-from paimon_engine.table.state.unneeded import delete_unneeded
+from paimon_engine.table.state.handle import TableHandle
 
 ROWS_PER_SLICE_MAX: Final = 131_072
 ROWS_PER_SLICE_MIN: Final = 1_000
@@ -79,7 +80,7 @@ class RollingWriter:
 
         Raises: UnsupportedError for a type that the format lacks.
         """
-        whole, self._directory = table.schema, bucket_path(table, partition, bucket)
+        whole, self._paths = table.schema, NewPaths(table, partition, bucket)
         if columns is not None:
             table = replace(table, schema=_of_columns(whole, columns))
         self._indexes = [] if changelog else wanted_indexes(whole, None if columns is None else table.schema)
@@ -109,7 +110,6 @@ class RollingWriter:
         self._encoding = replace(encoding_of(table.schema, file_format, codec), row_group_bytes=row_group_bytes)
         self._open: OpenFile | None = None
         self._files: list[DataFile] = []
-        self._paths: list[str] = []
         self._names = count()
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -170,8 +170,8 @@ class RollingWriter:
             blobs.discard()
         if self._vectors is not None:
             self._vectors.discard()
-        delete_unneeded(self._table.env.storage, self._paths)
-        self._files, self._paths = [], []
+        self._paths.delete_all()
+        self._files = []
 
     def _rows_per_slice(self, rows: pa.RecordBatch) -> int:
         row_bytes: int = max(1, rows.nbytes // rows.num_rows)
@@ -191,9 +191,7 @@ class RollingWriter:
 
     def _new_path(self, suffix: str) -> str:
         """Path of the next file, which `abort` deletes."""
-        path = f"{self._directory}/{self._prefix}-{next(self._names)}{suffix}"
-        self._paths.append(path)
-        return path
+        return self._paths.choose(f"{self._prefix}-{next(self._names)}{suffix}")
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         opened = self._opened()
@@ -224,12 +222,13 @@ class RollingWriter:
         if self._stores_tracking or self._is_partial:
             file = as_rewritten(file, self._table.schema)
         if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
-            self._paths.append(path + SUFFIX)
-            with self._table.env.storage.writer(path + SUFFIX) as sink:
+            self._paths.chosen.append(path + SUFFIX)
+            with store_of(self._table, path).writer(path + SUFFIX) as sink:
                 sink.write(index)
             file = replace(file, extra_files=(file.name + SUFFIX,))
         elif index is not None:
             file = replace(file, embedded_file_index=index)
         # Behind the data file: a commit gives them the ids of its rows.
-        self._files += [file, *(found for blobs in self._blobs.values() for found in blobs.finish())]
-        self._files += [] if self._vectors is None else self._vectors.finish()
+        beside = [found for blobs in self._blobs.values() for found in blobs.finish()]
+        beside += [] if self._vectors is None else self._vectors.finish()
+        self._files += self._paths.placed([file, *beside])

@@ -36,10 +36,11 @@ def is_fence(snapshot: Snapshot) -> bool:
 
 
 def write_plan(table: TableHandle, paths: Iterable[str]) -> CleanUpPlan:
-    """Stores a plan under a new id. Raises: StorageError."""
+    """Stores a plan under a new id. Of files outside the table it has the names only. Raises: StorageError."""
     plan = CleanUpPlan(table.env.new_id(), tuple(paths))
     home = f"{table.paths.root}/"
-    value = {"timeMillis": table.env.clock(), "files": [path.removeprefix(home) for path in plan.paths]}
+    files = [path.removeprefix(home) if path.startswith(home) else path.rpartition("/")[2] for path in plan.paths]
+    value = {"timeMillis": table.env.clock(), "files": files}
     table.env.storage.overwrite(_path(table, plan.id), json.dumps(value).encode())
     return plan
 

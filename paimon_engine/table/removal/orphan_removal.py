@@ -11,6 +11,7 @@ from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.commit.commit_callbacks import keep_iceberg
+from paimon_engine.table.files.external import delete_outside, is_outside
 from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
 from paimon_engine.table.reach.quarantine import write_quarantine
 from paimon_engine.table.removal.deletion_plan import SHOWN_BY_ICEBERG, DeletedFile
@@ -72,8 +73,10 @@ def _dispose(
         known.pop(path)
     problems = list(left.values())
     if not how.quarantine:
-        deleted, more = delete_files(table, tuple(known), how, executor)
-        return [*done, *(known[path] for path in deleted)], None, [*problems, *more]
+        outside = [path for path in known if is_outside(table, path)]
+        delete_outside(table, outside)
+        deleted, more = delete_files(table, tuple(path for path in known if path not in outside), how, executor)
+        return [*done, *(known[path] for path in (*outside, *deleted))], None, [*problems, *more]
     if not known:
         return done, None, problems
     sizes = {path: file.size_bytes for path, file in known.items()}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from paimon_engine.executor import Executor
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.table.files.external import store_of
 from paimon_engine.table.reach.reachability import missing_versions, observe_branches
 from paimon_engine.table.removal.deletion_plan import DeletedFile
 from paimon_engine.table.removal.file_removal import Disposal
@@ -32,6 +33,8 @@ class DeletedPrepared:
 
 def delete_prepared(table: TableHandle, paths: Sequence[str], executor: Executor) -> DeletedPrepared:
     """Deletes those of the paths that no version of the table names; nothing where that cannot be known for sure.
+
+    Files outside the table must be where the caller allows to delete.
 
     Raises: StorageError.
     """
@@ -54,7 +57,7 @@ def delete_prepared(table: TableHandle, paths: Sequence[str], executor: Executor
 
 
 def _info(table: TableHandle, path: str) -> FileInfo | None:
-    storage = table.env.storage
+    storage = store_of(table, path)
     return storage.stat(path) if storage.exists(path) else None
 
 

@@ -33,12 +33,12 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, BucketMode
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
-from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.commit import IndexRead
 from paimon_engine.table.files.bucketing import BucketRows, split_by_bucket
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.hash_index import hash_files
+from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
 from paimon_engine.table.state.manifests import live_entries, live_index_files
@@ -94,7 +94,7 @@ def write_state(table: TableHandle, *, replacing: bool = False, by_partition: bo
 
     Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
-    check_writable(table.options)
+    check_files_writable(table)
     if replacing:
         return _state(table, None, replacing=True)
     return read_at_latest(table, partial(_state, table, replacing=False, by_partition=by_partition))
@@ -149,7 +149,7 @@ def write_batches(
 
     Raises: InvalidArgumentError if rows do not fit the table; StorageError.
     """
-    check_writable(table.options)
+    check_files_writable(table)
     return TableWriter(table, state, kind_column=kind_column).write_all(batches)
 
 
