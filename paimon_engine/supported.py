@@ -76,11 +76,6 @@ def check_rows_rewritable(options: TableOptions) -> None:
     _refuse("changing single files of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
 
 
-def check_partitions_removable(options: TableOptions) -> None:
-    """Raises UnsupportedError if other partitions may need one that is dropped, or another branch must lose it, too."""
-    _refuse("dropping partitions of", ["'chain-table.enabled'"] if _is_on(options, "chain-table.enabled") else [])
-
-
 def check_row_views_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the table's options require another shape of its `audit_log` and `binlog`."""
     key = "table-read.sequence-number.enabled"
@@ -104,7 +99,6 @@ _WRITE_BLOCKERS: Final = (
     *(f"pk-{kind}.index.columns" for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")),
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
-    "chain-table.enabled",
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
     "data-evolution.row-sidecar.enabled",
@@ -132,6 +126,8 @@ def check_writable(options: TableOptions) -> None:
     if options.levels_hold_older_versions and options.changelog_producer == "full-compaction" and options.adds_versions:
         # Java 0.9 loses rows of such a table: it compacts level 0 without a lookup, and readers do not merge.
         reasons.append("'force-lookup' together with 'changelog-producer' = 'full-compaction'; choose 'lookup'")
+    if options.is_chain_table and options.deletion_vectors_enabled:
+        reasons.append("'chain-table.enabled' together with 'deletion-vectors.enabled'")
     reasons += _metadata_blockers(options)
     reasons += _iceberg_blockers(options)
     if "metastore.tag-to-partition" in raw and raw.get(_TAG_PREVIEW, "none").lower() not in ("none", "batch"):

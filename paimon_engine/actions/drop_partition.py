@@ -26,7 +26,6 @@ from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Duration, Name, PartitionValues, Spec
-from paimon_engine.supported import check_partitions_removable
 from paimon_engine.table.branches_tags.partition_time import local_moment, partition_time
 from paimon_engine.table.commit.commit import Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import conflict_error
@@ -42,6 +41,7 @@ from paimon_engine.table.state.partitions import (
 )
 from paimon_engine.table.state.snapshots import read_at_latest
 from paimon_engine.table.state.table_entry import TableEntry
+from paimon_engine.table.write.chain_overwrites import check_partitions_removable
 from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -241,7 +241,7 @@ def _drop(
 ) -> DropPartitionResult | Conflict:
     """Drops the partitions that were found in one commit; with `only_seen` only the files that were found in them."""
     table, partitions = context.table, [item for item, _ in found]
-    check_partitions_removable(table.options)
+    check_partitions_removable(table, [item.key for item in partitions])
 
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
         done = status in ("committed", "dry_run")

@@ -24,7 +24,7 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.secrecy import check_address
 from paimon_engine.specs import Address, ConditionText, Index, Name, PartitionValues, Spec, Texts, check_fields
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
-from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
 from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import look_up_commit
 from paimon_engine.table.commit.origins import origin_now
@@ -34,9 +34,10 @@ from paimon_engine.table.files.commit_message import CommitMessage, MessageOrigi
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
-from paimon_engine.table.state.partitions import live_partitions, resolve_partition_spec
 from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.write.chain_overwrites import drop_outdated
 from paimon_engine.table.write.grouping import KEYS_CHOOSE, key_groups
+from paimon_engine.table.write.overwrites import overwrite_scope, overwrite_spec
 from paimon_engine.table.write.part_writer import PART_SEQUENCES
 from paimon_engine.table.write.repeated_writes import warn_of_earlier_commits
 from paimon_engine.table.write.shuffled import WriteKeys, WritePart, WriteRests
@@ -343,10 +344,9 @@ def _write(
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
     job = look_up_commit(table, name.user, kind, name.identifier)
     if job.done is not None:
+        drop_outdated(table, job.done, is_first=False)
         return WriteResult("already_done", job.done.id, seconds=time.monotonic() - begun)
-    spec = None if overwrite is None else _overwrite_spec(table, overwrite)
-    if spec is not None and table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
-        _check_whole_table(table, spec)
+    spec = None if overwrite is None else overwrite_spec(table, overwrite)
     state = write_state(table, replacing=spec is not None, by_partition=by_partition)
     begun_on = state.read.snapshot if state.read is not None and state.read.snapshot is not None else job.checked_up_to
     work = work_begins(table, begun_on)
@@ -354,7 +354,7 @@ def _write(
         messages = produce(state)
     patience = Patience(table.options)
     for tries in count(1):
-        scope = None if spec is None else _scope(table, spec, messages)
+        scope = None if spec is None else overwrite_scope(table, spec, messages)
         is_empty = not messages and (scope is None or scope.partitions is not None)
         if is_empty and not table.options.creates_empty_snapshots:
             return WriteResult("noop", None, seconds=time.monotonic() - begun)
@@ -369,6 +369,7 @@ def _write(
         with (phases or Phases())("commit"):
             outcome = _commit_or_clean(table, request, keeps_conflicting=not patience.is_over(tries))
         if isinstance(outcome, Committed):
+            drop_outdated(table, outcome.snapshot, is_first=not outcome.by_other_attempt)
             stays = warn_of_earlier_commits(table, name.earlier_user, kind, name.identifier)
             return replace(_result(outcome, messages, time.monotonic() - begun), warnings=stays)
         state, messages = _assigned_again(table, outcome, request, produce)
@@ -436,16 +437,6 @@ def _assigned_again(
     return replace(state, read=replace(state.read, hash_files=(*before, *now))), [*kept, *written]
 
 
-def _check_whole_table(table: TableHandle, spec: Mapping[str, Any]) -> None:
-    """Raises UnsupportedError unless an overwrite replaces all partitions."""
-    if spec or table.options.dynamic_partition_overwrite:
-        raise UnsupportedError(
-            f"{table.paths.root}: the primary key does not contain all partition columns, so its rows move between "
-            "partitions; overwriting some of the partitions is not supported yet. Replace all rows: overwrite={} with "
-            "'dynamic-partition-overwrite' = 'false'"
-        )
-
-
 def _commit_or_clean(
     table: TableHandle, request: CommitRequest, *, keeps_conflicting: bool = False
 ) -> Committed | Conflict:
@@ -466,33 +457,3 @@ def _commit_or_clean(
     if outcome.by_other_attempt:
         delete_uncommitted(table, request.messages)
     return outcome
-
-
-def _overwrite_spec(table: TableHandle, overwrite: Mapping[str, Any]) -> dict[str, Any]:
-    """The partition values to be replaced, as the format stores them; the name of the default one means null.
-
-    Raises: InvalidArgumentError.
-    """
-    schema = table.schema
-    if not isinstance(overwrite, Mapping) or not all(isinstance(column, str) for column in overwrite):
-        raise InvalidArgumentError(
-            f"overwrite={shown(overwrite)}: give {{column: value}}, or {{}} for all that rows are in"
-        )
-    unknown = [column for column in overwrite if column not in schema.partition_keys]
-    if unknown:
-        keys = ", ".join(schema.partition_keys) or "none"
-        raise InvalidArgumentError(f"cannot overwrite by {', '.join(unknown)}: the partition columns are {keys}")
-    if not overwrite:
-        return {}
-    named = table.options.partition_default_name in overwrite.values()
-    return resolve_partition_spec(table, live_partitions(table, latest_snapshot(table)) if named else (), overwrite)
-
-
-def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[CommitMessage]) -> OverwriteScope:
-    if table.schema.partition_keys and not spec and table.options.dynamic_partition_overwrite:
-        return OverwriteScope(partitions=frozenset(message.partition for message in messages))
-    scope = OverwriteScope(spec=dict(spec))
-    if not all(scope.covers(table, message.partition) for message in messages):
-        delete_uncommitted(table, messages)
-        raise InvalidArgumentError(f"some rows are outside the partition to be overwritten, {dict(spec)}")
-    return scope

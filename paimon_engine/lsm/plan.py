@@ -212,6 +212,8 @@ def plan_bucket(
         pick = Pick((SortedRun(upper_runs[-1].level, with_deleted_rows),), upper_runs[-1].level, reason)
     highest_used = max(run.level for run in runs)
     drop_deletes = pick.output_level != 0 and (pick.output_level >= highest_used or options.deletion_vectors_enabled)
+    # Those of a chain table delete rows of other partitions, in another branch.
+    drop_deletes = drop_deletes and not options.is_chain_table
     to_highest = pick.output_level == level_max
     changes = _changes(pick, options, to_highest=to_highest)
     rewrites, upgrades, uncounted = _split(pick, order, options, changes, stale, to_highest=to_highest)
@@ -273,7 +275,7 @@ def _split(
         merges_above = changes is not None and file.level == 0 and not to_highest and not _newest_wins(options)
         # Delete records must not reach the highest level, nor any where readers merge nothing.
         is_read_unmerged = to_highest or (options.deletion_vectors_enabled and file.level == 0)
-        drops = is_read_unmerged and may_have_deletes(file, options)
+        drops = is_read_unmerged and may_have_deletes(file, options) and not options.is_chain_table
         if drops or merges_above:
             rewrites.append(_alone(file))
             if not merges_above and only_rows_can_tell(file, options):

@@ -17,6 +17,7 @@ from paimon_engine.format.file_index.kinds import check_column, index_specs
 from paimon_engine.meta import snapshot_order
 from paimon_engine.meta.blobs import check_blobs
 from paimon_engine.meta.casts import STRING, cast, is_castable
+from paimon_engine.meta.chain_rules import check_chain_table
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.stats import parse_stats_mode
 from paimon_engine.meta.variants import check_variants, holds_variant
@@ -72,6 +73,7 @@ def check_schema(schema: TableSchema) -> None:
         _check_levels(schema.table_options)
     _check_changelog(schema)
     _check_row_tracking(schema)
+    check_chain_table(schema)
     check_vectors(schema)
     check_blobs(schema)
     _check_retention(schema.table_options)
@@ -112,9 +114,7 @@ def _check_row_tracking(schema: TableSchema) -> None:
     if schema.primary_keys:
         raise InvalidArgumentError("'row-tracking.enabled' = 'true' is for tables without primary key; remove one")
     if options.bucket != -1:
-        raise InvalidArgumentError(
-            "'row-tracking.enabled' = 'true' is for tables without buckets; set 'bucket' to '-1'"
-        )
+        raise InvalidArgumentError("'row-tracking.enabled' = 'true' is for tables without buckets; set 'bucket' = '-1'")
 
 
 # ── columns and keys ────────────────────────────────────────────────────────────────────────────

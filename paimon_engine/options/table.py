@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.options.chain import ChainOptions
 from paimon_engine.options.external import ExternalOptions
 from paimon_engine.options.iceberg import IcebergOptions
 from paimon_engine.options.merging import MergeOptions
@@ -31,7 +32,9 @@ _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress"
 
 
 @dataclass(frozen=True)
-class TableOptions(MergeOptions, RetentionOptions, TagOptions, IcebergOptions, VariantOptions, ExternalOptions):
+class TableOptions(
+    MergeOptions, RetentionOptions, TagOptions, IcebergOptions, VariantOptions, ExternalOptions, ChainOptions
+):
     """The options of one table; unknown keys are kept in `raw`.
 
     A property raises InvalidArgumentError if the stored text cannot be parsed; the message names the option.

@@ -86,7 +86,7 @@ def _of_old_bucket(table: TableHandle, task: RescaleTask, number: int) -> Iterat
     for section in sections(task.files[number], key_order(table.schema.key_type)):
         for rows in merge_section(table, location, section, names, vectors=vectors):
             check_storable(table.schema, rows)
-            kept = _of_bucket(table, task.bucket, drop_retracts(rows))
+            kept = _of_bucket(table, task.bucket, rows if table.options.is_chain_table else drop_retracts(rows))
             if kept.num_rows:
                 yield kept
 

@@ -13,18 +13,16 @@ Source: `ChainGroupReadTable`, `ChainTableUtils`, `ChainTableFileStoreTable` of 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.format.binary_row import decode_row, row_order
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.options.texts import split_list
+from paimon_engine.options.chain import CHAIN_TABLE, COMPLETE_BRANCH, DELTA_BRANCH
 from paimon_engine.predicate import Predicate, columns_of, conjunction, conjuncts_of
+from paimon_engine.table.read.chain_links import ChainLinks
 from paimon_engine.table.read.other_branch import check_alike
 from paimon_engine.table.read.pruning import matching_partitions
 from paimon_engine.table.read.read_request import State
@@ -32,11 +30,6 @@ from paimon_engine.table.read.scan import Split, splits_of, usable_conjuncts, vi
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.table.state.level_mode import check_mode
 from paimon_engine.table.state.snapshots import latest_snapshot
-
-_ENABLED: Final = "chain-table.enabled"
-_KEYS: Final = "chain-table.chain-partition-keys"
-_SNAPSHOT: Final = "scan.fallback-snapshot-branch"
-_DELTA: Final = "scan.fallback-delta-branch"
 
 Partitions = Mapping[bytes, Sequence[ManifestEntry]]
 """The live files of each partition."""
@@ -55,18 +48,15 @@ def chain_of(table: TableHandle) -> ChainBranches | None:
 
     Raises: NotFoundError, InvalidArgumentError, UnsupportedError.
     """
-    raw = table.options.raw
-    names = raw.get(_SNAPSHOT, "").strip(), raw.get(_DELTA, "").strip()
-    if raw.get(_ENABLED, "false").lower() != "true" or not all(names):
+    names = table.options.chain_branches
+    if names is None or table.paths.branch.lower() in (name.lower() for name in names):
         return None
-    if table.paths.branch.lower() in (name.lower() for name in names):
-        return None
-    for key, name in zip((_SNAPSHOT, _DELTA), names, strict=True):
+    for key, name in zip((COMPLETE_BRANCH, DELTA_BRANCH), names, strict=True):
         check_alike(table, table.on_branch(name), key)
     chain = ChainBranches(*(table.on_branch(name) for name in names))
     if chain.complete.options.deletion_vectors_enabled or chain.delta.options.deletion_vectors_enabled:
         raise UnsupportedError(
-            f"reading this table is not supported yet: '{_ENABLED}' together with 'deletion-vectors.enabled'; its "
+            f"reading this table is not supported yet: '{CHAIN_TABLE}' together with 'deletion-vectors.enabled'; its "
             f"branches {names[0]!r} and {names[1]!r} can be read by themselves"
         )
     buckets = chain.complete.options.bucket, chain.delta.options.bucket
@@ -93,7 +83,7 @@ def chain_splits(
         [found[0] for found in delta.values()],
         usable_conjuncts(chain.delta, where),
     )
-    links = _Links(chain.delta.schema, complete, delta)
+    links = ChainLinks(chain.delta.schema, complete, delta)
     same_schema = _schema_ids(chain)
     merged = []
     for partition in (entry.partition for entry in wanted):
@@ -113,51 +103,6 @@ def _live(branch: TableHandle) -> Partitions:
     for entry in visible_entries(branch, snapshot):
         found[entry.partition].append(entry)
     return found
-
-
-ChainOrder = tuple[Any, ...]
-
-
-class _Links:
-    """Which partitions the rows of one are made of."""
-
-    def __init__(self, schema: TableSchema, complete: Iterable[bytes], delta: Iterable[bytes]) -> None:
-        """Raises: InvalidArgumentError if the keys of the chain are not the last partition keys."""
-        keys = split_list(schema.options.get(_KEYS, "")) or schema.partition_keys
-        self._first = len(schema.partition_keys) - len(keys)
-        if self._first < 0 or tuple(schema.partition_keys[self._first :]) != tuple(keys):
-            raise InvalidArgumentError(
-                f"'{_KEYS}' = '{','.join(keys)}': these are not the last of the partition keys "
-                f"{', '.join(schema.partition_keys)}; set the option so"
-            )
-        self._types = [field.type for field in schema.partition_type]
-        self._complete, self._delta = self._by_group(complete), self._by_group(delta)
-
-    def of(self, partition: bytes) -> tuple[bytes | None, list[bytes]]:
-        """The anchor of a partition, None without one, and the partitions of changes after it, up to this one."""
-        group, end = self._place(partition)
-        before = self._complete.get(group, [])
-        index = bisect_left(before, end, key=_place)
-        changes = self._delta.get(group, [])
-        begin = bisect_right(changes, before[index - 1][0], key=_place) if index else 0
-        links = [one for _, one in changes[begin : bisect_right(changes, end, key=_place)]]
-        return (before[index - 1][1] if index else None), links
-
-    def _by_group(self, partitions: Iterable[bytes]) -> dict[ChainOrder, list[tuple[ChainOrder, bytes]]]:
-        found: dict[ChainOrder, list[tuple[ChainOrder, bytes]]] = defaultdict(list)
-        for partition in partitions:
-            group, place = self._place(partition)
-            found[group].append((place, partition))
-        return {group: sorted(members) for group, members in found.items()}
-
-    def _place(self, partition: bytes) -> tuple[ChainOrder, ChainOrder]:
-        """The group of a partition, and its place in it."""
-        order = row_order(decode_row(self._types, partition))
-        return order[: self._first], order[self._first :]
-
-
-def _place(member: tuple[ChainOrder, bytes]) -> ChainOrder:
-    return member[0]
 
 
 def _schema_ids(chain: ChainBranches) -> Callable[[ManifestEntry], ManifestEntry]:

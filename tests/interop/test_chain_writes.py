@@ -1,0 +1,223 @@
+"""Writes to chain tables: compactions keep what deletes rows elsewhere, overwritten changes make partitions outdated."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError, open_table
+from tests.support.canonical import rows_of, text_of
+from tests.support.chain_tables import BRANCHES, FIELDS, OPTIONS, filled, made, put
+from tests.support.oracle import JavaPaimon
+
+pytestmark = pytest.mark.java
+
+NAMES = [name for name, _ in FIELDS]
+
+
+def branch_of(path: str, name: str) -> Table:
+    return open_table(path if name == "main" else f"{path}$branch_{name}")
+
+
+def rows(table: Table, values: list[list[Any]]) -> tuple[pa.Table, list[str]]:
+    """Rows of tests, which begin with their kind, as the table has them, and their kinds."""
+    schema = pa.schema([table.arrow_schema.field(name) for name in NAMES])
+    return pa.Table.from_pylist([dict(zip(NAMES, row[1:], strict=True)) for row in values], schema), [
+        row[0] for row in values
+    ]
+
+
+def write(path: str, name: str, values: list[list[Any]], **more: Any) -> Any:
+    table = branch_of(path, name)
+    data, kinds = rows(table, values)
+    return table.write(data, row_kinds=kinds, **more)
+
+
+def alike(java: JavaPaimon, path: str) -> list[Any]:
+    found = sorted(rows_of(open_table(path).to_arrow()), key=text_of)
+    assert found == sorted(java.read(path), key=text_of)
+    return found
+
+
+def days(path: str, name: str) -> set[str]:
+    return set(branch_of(path, name).to_arrow(columns=["dt"])["dt"].to_pylist())
+
+
+def test_compactions_keep_deletes_of_rows_in_other_partitions(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    write(path, "delta", [["-D", "20250106", 2, 9, "gone too"]])
+    expected = alike(paimon2, path)
+    assert [row[1] for row in expected if row[0] == "20250106"] == [1, 5]
+
+    for name in ("delta", "snapshot"):
+        for _ in range(2):
+            branch_of(path, name).compact(full=True)
+            assert alike(paimon2, path) == expected
+        assert paimon2.call("check", table=path, branch=name)["problems"] == []
+        assert branch_of(path, name).verify("rows").status == "sound"
+    # The deleted rows themselves are in no read of the branch.
+    assert alike(paimon2, path) == expected
+    assert sorted(rows_of(branch_of(path, "delta").to_arrow()), key=text_of) == sorted(
+        paimon2.read(path, branch="delta"), key=text_of
+    )
+    paimon2.call("compact", table=path, branch="delta")
+    assert alike(paimon2, path) == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_both_engines_do_the_same(seed: int, paimon2: JavaPaimon, tmp_path: Path):
+    made_up = random.Random(seed)
+    more = {"merge-engine": made_up.choice(["deduplicate", "partial-update"]), "file.format": "parquet"}
+    theirs, ours = made(paimon2, tmp_path / "theirs", **more), made(paimon2, tmp_path / "ours", **more)
+    kinds = ["+I", "+I", "-D"] if more["merge-engine"] == "deduplicate" else ["+I"]
+    refused = 0
+    for step in range(14):
+        name = made_up.choice(["snapshot", "delta", "delta"] if step < 10 else ["snapshot", "delta", "main"])
+        deed = made_up.choice(["write", "write", "overwrite", "compact"])
+        found = made_up.sample(range(8), 4)
+        day = f"202501{made_up.randrange(1, 7):02d}"
+        values = [[made_up.choice(kinds), day, key, step, f"w{step}"] for key in found]
+        if deed == "compact":
+            branch_of(ours, name).compact(full=True)
+            paimon2.call("compact", table=theirs, branch=name)
+        else:
+            place = {"overwrite": {"dt": day}} if deed == "overwrite" else {}
+            try:
+                write(ours, name, values, **place)
+            except InvalidArgumentError as error:
+                assert "no earlier partition is complete" in str(error)
+                refused += 1
+                continue
+            put(paimon2, theirs, name, values, kinds=True, **place)
+        assert alike(paimon2, ours) == alike(paimon2, theirs), (step, name, deed)
+        for one in ("snapshot", "delta"):
+            assert days(ours, one) == days(theirs, one), (step, name, deed)
+    assert refused < 6
+    for one in ("main", "snapshot", "delta"):
+        assert paimon2.call("check", table=ours, branch=one)["problems"] == []
+
+
+def test_overwritten_changes_make_the_complete_partition_outdated(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    assert days(path, "snapshot") == {"20250101", "20250104"}
+
+    done = write(path, "delta", [["+I", "20250104", 1, 7, "again"]], overwrite={"dt": "20250104"}, commit_user="job")
+
+    assert done.status == "committed"
+    assert days(path, "snapshot") == {"20250101"}
+    found = [row[1:] for row in alike(paimon2, path) if row[0] == "20250104"]
+    assert found == [[0, 1, "a0"], [1, 7, "again"], [2, 3, "c2"], [3, 1, "a3"], [7, 2, "b7"]]
+    # The job's second attempt leaves what others have made since.
+    write(path, "snapshot", [["+I", "20250104", 1, 1, "made again"]])
+    again = write(path, "delta", [["+I", "20250104", 1, 7, "again"]], overwrite={"dt": "20250104"}, commit_user="job")
+    assert again.status == "already_done"
+    assert days(path, "snapshot") == {"20250101", "20250104"}
+
+
+def test_a_second_attempt_drops_what_the_first_one_left(
+    paimon2: JavaPaimon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = filled(paimon2, tmp_path / "t")
+    values = [["+I", "20250104", 1, 7, "again"]]
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise StorageError("the store is away")
+
+    with monkeypatch.context() as away:
+        away.setattr("paimon_engine.table.write.chain_overwrites.commit", fail)
+        with pytest.raises(StorageError) as caught:
+            write(path, "delta", values, overwrite={"dt": "20250104"}, commit_user="job")
+    assert any("branch 'snapshot' still has partitions" in note for note in caught.value.__notes__)
+    assert "20250104" in days(path, "snapshot")
+
+    assert write(path, "delta", values, overwrite={"dt": "20250104"}, commit_user="job").status == "already_done"
+
+    assert days(path, "snapshot") == {"20250101"}
+    alike(paimon2, path)
+
+
+def test_an_overwrite_that_would_leave_changes_without_a_beginning_is_refused(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    before = alike(paimon2, path)
+    number = branch_of(path, "delta").latest_snapshot_id()
+
+    with pytest.raises(InvalidArgumentError, match="no earlier partition is complete"):
+        write(path, "delta", [["+I", "20250101", 1, 7, "x"]], overwrite={"dt": "20250101"})
+
+    assert branch_of(path, "delta").latest_snapshot_id() == number
+    assert alike(paimon2, path) == before
+
+
+def test_complete_partitions_are_dropped_where_changes_have_another_beginning(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    complete = branch_of(path, "snapshot")
+
+    with pytest.raises(InvalidArgumentError, match=r"\{'dt': '20250101'\} of branch 'snapshot' cannot be dropped"):
+        complete.drop_partition({"dt": "20250101"})
+    with pytest.raises(InvalidArgumentError, match="no earlier partition is complete"):
+        complete.drop_partition({"dt": "20250101"}, {"dt": "20250104"})
+    assert complete.drop_partition({"dt": "20250104"}).status == "committed"
+
+    found = alike(paimon2, path)
+    assert [row[1:] for row in found if row[0] == "20250105"][1] == [1, 5, "e1"]
+    assert days(path, "snapshot") == {"20250101"}
+    with pytest.raises(UnsupportedError, match="later partitions are made of the changes in branch 'delta'"):
+        branch_of(path, "delta").drop_partition({"dt": "20250105"})
+    write(path, "main", [["+I", "20250105", 1, 1, "own"]])
+    assert open_table(path).drop_partition({"dt": "20250105"}).status == "committed"
+    assert alike(paimon2, path) == found
+
+
+def test_a_chain_made_here_is_one_for_java(paimon2: JavaPaimon, tmp_path: Path):
+    catalog = Catalog(str(tmp_path))
+    table = catalog.create_table(
+        "db.t", schema=dict(FIELDS), primary_keys=["dt", "k"], partition_keys=["dt"], options=OPTIONS
+    )
+    for name in BRANCHES.values():
+        table.create_branch(name)
+    for name in ("main", *BRANCHES.values()):
+        branch_of(table.path, name).alter(
+            [{"change": "set_option", "key": key, "value": value} for key, value in BRANCHES.items()]
+        )
+
+    write(table.path, "snapshot", [["+I", "20250101", key, 1, "a"] for key in range(3)])
+    write(table.path, "delta", [["-D", "20250102", 0, 2, "b"], ["+I", "20250102", 1, 2, "b"]])
+    write(table.path, "delta", [["+I", "20250103", 5, 3, "c"]], overwrite={})
+
+    found = alike(paimon2, table.path)
+    assert [row[1] for row in found if row[0] == "20250103"] == [1, 2, 5]
+    assert table.rescale().status == "noop"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bucket": "-1", "bucket-key": None}, "a fixed number of buckets"),
+        ({"sequence.field": None}, "needs a 'sequence.field'"),
+        ({"changelog-producer": "lookup"}, "'changelog-producer' = 'none' or 'input'"),
+        ({"partition.timestamp-pattern": None}, "'partition.timestamp-pattern'"),
+        ({"partition.expiration-time": "7 d", "partition.expiration-strategy": "update-time"}, "'values-time'"),
+        ({"chain-table.chain-partition-keys": "k"}, "not the last of the partition keys"),
+    ],
+)
+def test_a_chain_table_that_java_would_refuse_is_refused(options: dict[str, Any], message: str, tmp_path: Path):
+    chosen = {key: value for key, value in {**OPTIONS, **options}.items() if value is not None}
+    with pytest.raises(InvalidArgumentError, match=message):
+        Catalog(str(tmp_path)).create_table(
+            "db.t", schema=dict(FIELDS), primary_keys=["dt", "k"], partition_keys=["dt"], options=chosen
+        )
+
+
+def test_a_rescale_keeps_deletes(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    expected = alike(paimon2, path)
+    for name in ("main", "snapshot", "delta"):
+        branch_of(path, name).alter([{"change": "set_option", "key": "bucket", "value": "3"}])
+        if name != "main":
+            assert branch_of(path, name).rescale().status == "committed"
+
+    assert alike(paimon2, path) == expected
