@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_paimon import engine
 
 _REWRITES: Final = frozenset(
-    {"compact", "cluster", "rescale", "rewrite_file_index", "compact_manifests", "delete_rows"}
+    {"compact", "compact_chain_table", "cluster", "rescale", "rewrite_file_index", "compact_manifests", "delete_rows"}
 )
 """Actions that read the table's rows, and write them in another form."""
 _ONLY_READS: Final = frozenset({"compatibility", "verify"})

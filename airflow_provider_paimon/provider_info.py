@@ -22,7 +22,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": _modules(
             "operators",
-            *("alter", "branches", "clean_up", "cluster", "compact", "consumers", "create", "delete"),
+            *("alter", "branches", "chain_table", "clean_up", "cluster", "compact", "consumers", "create", "delete"),
             *("expire", "file_index", "job", "list_tables", "metadata", "partitions", "repair", "rescale"),
             *("rollback", "tag_partitions", "tags", "write"),
         ),

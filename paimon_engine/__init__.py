@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from paimon_engine.actions.cluster import Cluster, ClusterResult
     from paimon_engine.actions.commit import AbortResult, CommitResult
     from paimon_engine.actions.compact import Compact, CompactResult
+    from paimon_engine.actions.compact_chain_table import CompactChainTable, CompactChainTableResult
     from paimon_engine.actions.compact_manifests import CompactManifests, CompactManifestsResult
     from paimon_engine.actions.compatibility import Compatibility, CompatibilityResult
     from paimon_engine.actions.consumers import ClearConsumers, ConsumersResult, ExpireConsumers, ResetConsumer
@@ -104,6 +105,8 @@ __all__ = [
     "CommitMessage",
     "CommitResult",
     "Compact",
+    "CompactChainTable",
+    "CompactChainTableResult",
     "CompactManifests",
     "CompactManifestsResult",
     "CompactResult",
@@ -216,6 +219,7 @@ _MODULES: Final = {
     "actions.cluster": ("Cluster", "ClusterResult"),
     "actions.commit": ("AbortResult", "CommitResult"),
     "actions.compact": ("Compact", "CompactResult"),
+    "actions.compact_chain_table": ("CompactChainTable", "CompactChainTableResult"),
     "actions.compact_manifests": ("CompactManifests", "CompactManifestsResult"),
     "actions.compatibility": ("Compatibility", "CompatibilityResult"),
     "actions.consumers": ("ClearConsumers", "ConsumersResult", "ExpireConsumers", "ResetConsumer"),

@@ -24,6 +24,8 @@ from paimon_engine.actions.cluster import Cluster, cluster
 from paimon_engine.actions.cluster import planned_bytes as cluster_bytes
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact import planned_bytes as compact_bytes
+from paimon_engine.actions.compact_chain_table import CompactChainTable, compact_chain_table
+from paimon_engine.actions.compact_chain_table import planned_bytes as compact_chain_table_bytes
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.compatibility import Compatibility, compatibility
 from paimon_engine.actions.consumers import (
@@ -102,6 +104,13 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "compact": ActionInfo(
         Compact, compact, "merge small files and sorted runs", on_tasks=True, planned_bytes=compact_bytes
+    ),
+    "compact_chain_table": ActionInfo(
+        CompactChainTable,
+        compact_chain_table,
+        "merge the changes of a chain table into complete partitions",
+        on_tasks=True,
+        planned_bytes=compact_chain_table_bytes,
     ),
     "cluster": ActionInfo(
         Cluster,

@@ -52,6 +52,25 @@ class MaintenanceVerbs(Verbs):
         """
         return self._act(actions.compact.compact, actions.compact.Compact, locals())
 
+    def compact_chain_table(
+        self,
+        *partitions: Mapping[str, Any],
+        overwrite: bool = False,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> actions.compact_chain_table.CompactChainTableResult:
+        """Makes partitions of a chain table complete: values by column, all of the columns or some of them.
+
+        The rows that readers see there, the last complete partition before it and all changes since, are written to the
+        branch of complete partitions. Those that are complete already are left, or with `overwrite` made again.
+
+        Raises: UnsupportedError for other tables, InvalidArgumentError, ConflictError, StorageError.
+        """
+        given = locals()
+        chain = actions.compact_chain_table
+        return self._act(chain.compact_chain_table, chain.CompactChainTable, given)
+
     def cluster(
         self,
         columns: str | Sequence[str] | None = None,

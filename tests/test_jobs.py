@@ -221,7 +221,7 @@ def test_what_is_no_job_is_refused_by_name(text: str, expected: str):
 
 def test_every_action_has_a_name_a_spec_and_a_summary():
     assert list(ACTIONS) == [
-        *("write", "compact", "cluster", "delete_rows", "rescale", "rewrite_file_index"),
+        *("write", "compact", "compact_chain_table", "cluster", "delete_rows", "rescale", "rewrite_file_index"),
         *("compact_manifests", "analyze"),
         *("create_tag", "delete_tag", "expire_snapshots", "expire_changelogs", "create_table"),
         *("rollback", "alter_table"),

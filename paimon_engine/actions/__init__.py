@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         cluster,
         commit,
         compact,
+        compact_chain_table,
         compact_manifests,
         compatibility,
         consumers,

@@ -1,4 +1,4 @@
-"""Commands that change rows and files: write, delete-rows, compact, cluster, rescale, rewrite-file-index."""
+"""Commands that change rows and files: write, delete-rows, rewrite-file-index, and all that compact or order rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paimon_engine.units import size_text as size
 
 def add_commands(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    add_faces(app, "write", "delete-rows", "compact", "cluster", "rescale", "rewrite-file-index")
+    add_faces(app, "write", "delete-rows", "compact", "compact-chain-table", "cluster", "rescale", "rewrite-file-index")
 
 
 @face(
@@ -64,6 +64,25 @@ def cluster(details: Mapping[str, Any], _: Any) -> None:
     """Order the rows of an append table by columns, so that filters on these read few files."""
     failed(details)
     say(_cluster_line(details))
+
+
+@face(
+    "compact-chain-table",
+    "`paimon-engine compact-chain-table db.t dt=20250811 -w /lake`",
+    "`paimon-engine compact-chain-table db.t dt=20250811 -w /lake --overwrite --dry-run`",
+    arguments=("partitions",),
+)
+def compact_chain_table(details: Mapping[str, Any], _: Any) -> None:
+    """Make partitions of a chain table complete: merge the changes since the last complete one before them."""
+    what = f"{count(len(details['partitions']), 'partition')} of {size(details['bytes_read'])}"
+    if details["status"] == "dry_run":
+        say(f"dry run: would make complete {what}")
+    elif details["status"] != "committed":
+        say(f"nothing to do: {count(len(details['kept']), 'partition')} complete already")
+    else:
+        rows = f"{count(details['rows'], 'row')} in {count(details['files'], 'file')}"
+        number = details["branch_snapshot_id"]
+        say(f"committed snapshot {number} of the branch: {what} complete, {rows} in {details['seconds']:.1f} s")
 
 
 @face("rescale", "`paimon-engine alter set db.t bucket=8 -w /lake && paimon-engine rescale db.t -w /lake`")

@@ -39,6 +39,7 @@ class Maker(IntEnum):
     REMOVE_UNEXISTING_FILES = 12
     REMOVE_UNEXISTING_MANIFESTS = 13
     UPDATE_COLUMNS = 14
+    COMPACT_CHAIN_TABLE = 15
 
 
 def identifier_of(maker: Maker, part: int = 0) -> int:

@@ -80,7 +80,7 @@ def test_the_commands_are_those_that_are_promised():
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze",
         "branch list", "branch create", "branch rename", "branch delete", "branch merge", "branch fast-forward", "cluster",
-        "compact", "compact-manifests", "compatibility", "consumer list", "consumer reset", "consumer clear", "consumer expire",
+        "compact", "compact-chain-table", "compact-manifests", "compatibility", "consumer list", "consumer reset", "consumer clear", "consumer expire",
         "create", "delete-rows", "doctor", "drop-partition", "empty-quarantine", "expire", "expire-changelogs", "expire-partitions", "export", "files",
         "jobs schema", "mark-partition-done", "pack", "purge", "quarantines", "read", "remove-lost-files", "remove-lost-manifests",
         "remove-orphans", "repair-earliest", "rescale", "restore", "rewrite-file-index", "rollback", "run", "snapshots",

@@ -24,7 +24,9 @@ BASES = {
     "PaimonTableSensor",
 }
 """Classes that others build on, and that no DAG names."""
-EXECUTED = [GUIDES / f"{name}.md" for name in ("maintain-tables", "versions-in-airflow", "recover-in-airflow")]
+EXECUTED = [
+    GUIDES / f"{name}.md" for name in ("chain-tables", "maintain-tables", "versions-in-airflow", "recover-in-airflow")
+]
 DAY = "2013-01-05"
 FAILED = ("stopped", "damaged")
 IDLE = {"expire_tags", "unused", "orphans", "empty", "lost_manifests", "lost_files", "gap"}

@@ -38,6 +38,7 @@ ACTIONS_WITH_NAMES: dict[str, tuple[str, Arguments]] = {
     "consumers to forget": ("clear_consumers", lambda name: {"including": name}),
     "a quarantine": ("restore", lambda name: {"quarantine": name}),
     "a partition to drop": ("drop_partition", lambda name: {"partitions": [{"p": name}]}),
+    "a partition of a chain": ("compact_chain_table", lambda name: {"partitions": [{"p": name}]}),
     "a partition column": ("drop_partition", lambda name: {"partitions": [{name: "a"}]}),
     "a partition to mark": ("mark_partition_done", lambda name: {"partitions": [{"p": name}]}),
     "a pattern of partitions": (

@@ -82,6 +82,7 @@ SOUND: Mapping[str, Mapping[str, Any]] = {
     "restore": {"quarantine": "none", "dry_run": True},
     "export_files": {"target": "{root}/exported", "if_exists": "replace"},
     "drop_partition": {"partitions": [{"p": "a"}], "dry_run": True},
+    "compact_chain_table": {"partitions": [{"p": "a"}], "dry_run": True},
     "mark_partition_done": {"partitions": [{"p": "a"}], "dry_run": True},
     "create_branch": {"branch": "new"},
     "delete_branch": {"branch": "kept", "dry_run": True},
@@ -249,7 +250,16 @@ def test_json_made_to_break_a_decoder_is_no_job(text: str):
 # ── through the verbs ───────────────────────────────────────────────────────────────────────────
 
 VERBS = (
-    *("compact", "cluster", "delete", "rescale", "rewrite_file_index", "compact_manifests", "analyze"),
+    *(
+        "compact",
+        "compact_chain_table",
+        "cluster",
+        "delete",
+        "rescale",
+        "rewrite_file_index",
+        "compact_manifests",
+        "analyze",
+    ),
     *("expire_snapshots", "expire_changelogs", "drop_partition", "expire_partitions", "mark_partition_done", "verify"),
     *("remove_orphan_files", "restore", "empty_quarantine", "purge_files", "remove_unexisting_files"),
     *("remove_unexisting_manifests", "repair_earliest_snapshot"),

@@ -9,7 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError, open_table
+from paimon_engine import (
+    Catalog,
+    ConflictError,
+    InvalidArgumentError,
+    StorageError,
+    Table,
+    UnsupportedError,
+    open_table,
+)
+from paimon_engine.actions import compact_chain_table
 from tests.support.canonical import rows_of, text_of
 from tests.support.chain_tables import BRANCHES, FIELDS, OPTIONS, filled, made, put
 from tests.support.oracle import JavaPaimon
@@ -221,3 +230,104 @@ def test_a_rescale_keeps_deletes(paimon2: JavaPaimon, tmp_path: Path):
             assert branch_of(path, name).rescale().status == "committed"
 
     assert alike(paimon2, path) == expected
+
+
+# ── compacting the chain ────────────────────────────────────────────────────────────────────────
+
+
+def test_days_are_made_complete(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    expected = alike(paimon2, path)
+    table = open_table(path)
+
+    planned = table.compact_chain_table({"dt": "20250103"}, dry_run=True)
+    done = table.compact_chain_table({"dt": "20250103"}, {"dt": "20250106"}, {"dt": "20250104"}, commit_user="job")
+
+    assert (planned.status, planned.partitions, planned.rows) == ("dry_run", ({"dt": "20250103"},), 0)
+    assert planned.bytes_read > 0
+    assert (done.status, done.rows) == ("committed", 8)
+    assert done.partitions == ({"dt": "20250103"}, {"dt": "20250106"})
+    assert done.kept == (), "day 4 has no changes"
+    assert days(path, "snapshot") == {"20250101", "20250103", "20250104", "20250106"}
+    assert alike(paimon2, path) == expected
+    again = table.compact_chain_table({"dt": "20250103"}, commit_user="job")
+    assert (again.status, again.branch_snapshot_id) == ("already_done", done.branch_snapshot_id)
+    kept = table.compact_chain_table({"dt": "20250103"})
+    assert (kept.status, kept.kept, kept.branch_snapshot_id) == ("noop", ({"dt": "20250103"},), None)
+    assert paimon2.call("check", table=path, branch="snapshot")["problems"] == []
+
+
+def test_late_changes_are_seen_once_a_day_is_made_again(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    open_table(path).compact_chain_table({"dt": "20250105"})
+    write(path, "delta", [["+I", "20250105", 8, 9, "late"]])
+    assert 8 not in [row[1] for row in alike(paimon2, path) if row[0] == "20250105"]
+
+    done = open_table(f"{path}$branch_delta").compact_chain_table({"dt": "20250105"}, overwrite=True)
+
+    assert (done.status, done.partitions, done.rows) == ("committed", ({"dt": "20250105"},), 4)
+    assert [row[1] for row in alike(paimon2, path) if row[0] == "20250105"] == [0, 1, 2, 8]
+
+
+def test_other_tables_and_columns_are_refused(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    with pytest.raises(InvalidArgumentError, match="k"):
+        open_table(path).compact_chain_table({"k": "1"})
+    with pytest.raises(InvalidArgumentError, match="name the partitions"):
+        open_table(path).compact_chain_table()
+    plain = Catalog(str(tmp_path)).create_table("db.plain", schema={"k": "BIGINT"})
+    with pytest.raises(UnsupportedError, match="is not a chain table"):
+        plain.compact_chain_table({"k": "1"})
+    missing = open_table(path).compact_chain_table({"dt": "20991231"})
+    assert (missing.status, missing.partitions, missing.kept) == ("noop", (), ())
+
+
+@pytest.mark.parametrize("deed", ["complete", "overwrite"])
+def test_what_others_do_meanwhile_is_not_lost(
+    deed: str, paimon2: JavaPaimon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = filled(paimon2, tmp_path / "t")
+    before = alike(paimon2, path)
+    real, calls = compact_chain_table.commit, []
+
+    def late(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) > 1:
+            return real(*given)
+        if deed == "complete":
+            write(path, "snapshot", [["+I", "20250105", 1, 1, "theirs"]])
+        else:
+            write(path, "delta", [["+I", "20250105", 1, 1, "theirs"]], overwrite={"dt": "20250105"})
+        return real(*given)
+
+    monkeypatch.setattr(compact_chain_table, "commit", late)
+    with pytest.raises(ConflictError, match="run it again"):
+        open_table(path).compact_chain_table({"dt": "20250105"})
+
+    found = alike(paimon2, path)
+    ours = [row for row in found if row[0] == "20250105"]
+    assert [row[3] for row in ours if row[1] == 1] == ["theirs" if deed == "complete" else "d1"]
+    assert [row for row in found if row[0] < "20250105"] == [row for row in before if row[0] < "20250105"]
+    assert branch_of(path, "snapshot").verify("rows").status == "sound"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_chains_are_the_same_once_compacted(seed: int, paimon2: JavaPaimon, tmp_path: Path):
+    made_up = random.Random(seed)
+    path = made(paimon2, tmp_path / "t", partition_keys=("g", "dt"), **{"chain-table.chain-partition-keys": "dt"})
+    for step in range(12):
+        name = made_up.choice(["snapshot", "delta", "delta"])
+        place = [made_up.randrange(2), f"202501{made_up.randrange(1, 8):02d}"]
+        values = [
+            [made_up.choice(["+I", "-D"] if name == "delta" else ["+I"]), *place, key, step, f"w{step}"]
+            for key in made_up.sample(range(9), 5)
+        ]
+        put(paimon2, path, name, values, kinds=True)
+    expected = alike(paimon2, path)
+    changed = sorted({(row[0], row[1]) for row in rows_of(branch_of(path, "delta").to_arrow())})
+
+    for _ in range(4):
+        group, day = made_up.choice(changed)
+        named = made_up.choice([{"g": group, "dt": day}, {"dt": day}, {"g": group}])
+        open_table(path).compact_chain_table(named)
+        assert alike(paimon2, path) == expected, named

@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
 from airflow_provider_paimon.provider_info import get_provider_info
-from paimon_engine import Catalog, PaimonError, Table, open_table
+from paimon_engine import Catalog, PaimonError, SetOption, Table, open_table
 from paimon_engine.cli.faces import FACES, plain_face
 from paimon_engine.jobs import ACTIONS, Job, run
 from tests.provider.conftest import make_context
@@ -50,6 +50,14 @@ class Case:
         return {**self.fields, self.wrong[0]: self.wrong[1]}
 
 
+CHAIN = {
+    "chain-table.enabled": "true",
+    "bucket": "1",
+    "sequence.field": "v",
+    "partition.timestamp-pattern": "$p",
+    "partition.timestamp-formatter": "yyyy",
+}
+BRANCHES = {"scan.fallback-snapshot-branch": "full", "scan.fallback-delta-branch": "delta"}
 CASES = (
     Case("write", {"source": "{root}/rows.parquet"}, ("watermark", "soon")),
     Case(
@@ -57,6 +65,7 @@ CASES = (
         {"full": True, "max_bytes": 50 << 30, "partition_idle_time": 0, "buckets": [0]},
         ("max_bytes", "much"),
     ),
+    Case("compact_chain_table", {"partitions": [{"p": "a"}], "overwrite": True, "dry_run": True}, table="chained"),
     Case("cluster", {"columns": ["v"], "order": "zorder"}, ("task_bytes", "much"), table="appended"),
     Case("delete_rows", {"where": "k = 1"}, ("where", 7), table="appended"),
     Case("rescale", {"where": "p = 'a'", "dry_run": True}),
@@ -130,6 +139,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         consumers = Path(made.path, "consumer")
         consumers.mkdir()
         (consumers / "consumer-reader").write_text('{"nextSnapshot": 3}')
+    chain = catalog.create_table(
+        "db.chained", schema=SCHEMA, primary_keys=["p", "k"], partition_keys=["p"], options=CHAIN
+    )
+    for name in ("full", "delta"):
+        chain.create_branch(name)
+    for name in ("", "$branch_full", "$branch_delta"):
+        catalog.table(f"db.chained{name}").alter([SetOption(*item) for item in BRANCHES.items()])
+    catalog.table("db.chained$branch_delta").write(rows)
     shutil.copytree(root / "lake", root / "copy")
     return root
 

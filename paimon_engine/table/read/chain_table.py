@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options.chain import CHAIN_TABLE, COMPLETE_BRANCH, DELTA_BRANCH
 from paimon_engine.predicate import Predicate, columns_of, conjunction, conjuncts_of
 from paimon_engine.table.read.chain_links import ChainLinks
@@ -83,26 +84,45 @@ def chain_splits(
         [found[0] for found in delta.values()],
         usable_conjuncts(chain.delta, where),
     )
-    links = ChainLinks(chain.delta.schema, complete, delta)
-    same_schema = _schema_ids(chain)
-    merged = []
-    for partition in (entry.partition for entry in wanted):
-        if partition not in present and partition not in complete:
-            anchor, changes = links.of(partition)
-            old = [] if anchor is None else [same_schema(entry) for entry in complete[anchor]]
-            new = [entry for link in changes for entry in delta[link]]
-            merged += _as_one_partition(chain.delta, partition, [*old, *new], where)
+    missing = [entry.partition for entry in wanted if entry.partition not in present | complete.keys()]
+    merged = merged_splits(chain, complete, delta, missing, where)
     return [(chain.complete, splits_of(chain.complete, whole, where)), (chain.delta, merged)]
 
 
-def _live(branch: TableHandle) -> Partitions:
-    """All partitions of a branch: the anchor need not be among those that the filter is about."""
-    snapshot = latest_snapshot(branch)
+def merged_splits(
+    chain: ChainBranches,
+    complete: Partitions,
+    delta: Partitions,
+    wanted: Sequence[bytes],
+    where: Predicate | None = None,
+) -> list[Split]:
+    """Splits of partitions of `delta`: of each the changes up to it, and its anchor.
+
+    Raises: UnsupportedError if the branches have different schemas; InvalidArgumentError.
+    """
+    links = ChainLinks(chain.delta.schema, complete, delta)
+    same_schema = _schema_ids(chain)
+    merged = []
+    for partition in wanted:
+        anchor, changes = links.of(partition)
+        old = [] if anchor is None else [same_schema(entry) for entry in complete[anchor]]
+        new = [entry for link in changes for entry in delta[link]]
+        merged += _as_one_partition(chain.delta, partition, [*old, *new], where)
+    return merged
+
+
+def partitions_at(branch: TableHandle, snapshot: Snapshot | None) -> Partitions:
+    """The partitions of a branch with their files."""
     check_mode(branch, snapshot)
     found: dict[bytes, list[ManifestEntry]] = defaultdict(list)
     for entry in visible_entries(branch, snapshot):
         found[entry.partition].append(entry)
     return found
+
+
+def _live(branch: TableHandle) -> Partitions:
+    """All partitions of a branch: the anchor need not be among those that the filter is about."""
+    return partitions_at(branch, latest_snapshot(branch))
 
 
 def _schema_ids(chain: ChainBranches) -> Callable[[ManifestEntry], ManifestEntry]:
