@@ -24,9 +24,16 @@ BASES = {
     "PaimonTableSensor",
 }
 """Classes that others build on, and that no DAG names."""
-EXECUTED = [
-    GUIDES / f"{name}.md" for name in ("chain-tables", "maintain-tables", "versions-in-airflow", "recover-in-airflow")
-]
+EXECUTED = {
+    GUIDES / f"{name}.md": least
+    for name, least in {
+        "chain-tables": 1,
+        "maintain-tables": 9,
+        "versions-in-airflow": 9,
+        "recover-in-airflow": 9,
+    }.items()
+}
+"""Pages, and how many operators each has at least."""
 DAY = "2013-01-05"
 FAILED = ("stopped", "damaged")
 IDLE = {"expire_tags", "unused", "orphans", "empty", "lost_manifests", "lost_files", "gap"}
@@ -122,7 +129,7 @@ def test_operators_of_guides_do_what_they_show(page: Path, tmp_path: Path):
             results[operator.task_id] = executed(operator, results)
 
     statuses = {task: result["status"] for task, result in results.items()}
-    assert len(statuses) > 8
+    assert len(statuses) >= EXECUTED[page]
     assert {task: status for task, status in statuses.items() if status in FAILED} == {}
     assert {task for task, status in statuses.items() if status in ("noop", "already_done")} <= IDLE
     _is_described(page, names, results)

@@ -188,9 +188,11 @@ def _maintained(feature: Feature, table: Table, java: JavaPaimon, allowed: Mappi
     """Writes a row and compacts; Java must read the same rows, and find no fault."""
     path = table.path
     before = _by_java(java, path)
+    # Changes of a chain table are written to a branch.
+    target = open_table(f"{path}$branch_{feature.chain[-1]}") if feature.chain else table
     try:
-        table.write(table.to_arrow().slice(0, 1))
-        table.compact(full=True)
+        target.write(target.to_arrow().slice(0, 1))
+        target.compact(full=True)
     except UnsupportedError as error:
         return _named(error, feature)
     now = open_table(path, storage_options=allowed)
