@@ -17,20 +17,24 @@ from functools import partial
 from typing import Annotated
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Done, values
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.files_beside import rows_in
-from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.options.chain import CHAIN_TABLE, COMPLETE_BRANCH, DELTA_BRANCH
 from paimon_engine.specs import DryRun, PartitionValues, Spec
 from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import JobCommit, conflict_error, look_up_commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.read.chain_table import ChainBranches, Partitions, chain_of, merged_splits, partitions_at
+from paimon_engine.table.read.chain_table import (
+    ChainBranches,
+    Partitions,
+    chain_branches,
+    merged_splits,
+    partitions_at,
+)
 from paimon_engine.table.read.read_plan import ReadPart, ReadPlan
 from paimon_engine.table.read.reader import RowSelection, check_rows
 from paimon_engine.table.state.handle import TableHandle
@@ -81,7 +85,7 @@ def compact_chain_table(context: Context, spec: CompactChainTable) -> CompactCha
     Raises: UnsupportedError for other tables; InvalidArgumentError for a column that is not a partition column, or a
     value that does not fit its type; ConflictError if others changed the partitions meanwhile; StorageError.
     """
-    chain = _chain(context.table)
+    chain = chain_branches(context.table)
     number = identifier_of(Maker.COMPACT_CHAIN_TABLE)
     job = look_up_commit(chain.complete, context.commit_user, CommitKind.OVERWRITE, number, search=not spec.dry_run)
     if job.done is not None:
@@ -120,7 +124,7 @@ def planned_bytes(table: TableHandle, spec: CompactChainTable) -> int:
 
     Raises: as `compact_chain_table`, where it plans.
     """
-    return _plan(_chain(table), spec).source.size_bytes
+    return _plan(chain_branches(table), spec).source.size_bytes
 
 
 # ── planning ────────────────────────────────────────────────────────────────────────────────────
@@ -136,18 +140,6 @@ class _ChainPlan:
     seen: frozenset[str]
     complete_snapshot: Snapshot | None
     delta_snapshot: Snapshot | None
-
-
-def _chain(table: TableHandle) -> ChainBranches:
-    """Raises UnsupportedError if the table has no branches to read from."""
-    main = table if table.paths.branch == MAIN_BRANCH else table.on_branch(MAIN_BRANCH)
-    chain = chain_of(main)
-    if chain is None:
-        raise UnsupportedError(
-            f"{table.paths.root} is not a chain table: it needs '{CHAIN_TABLE}' = 'true', and its branches' names "
-            f"in '{COMPLETE_BRANCH}' and '{DELTA_BRANCH}'"
-        )
-    return chain
 
 
 def _plan(chain: ChainBranches, spec: CompactChainTable) -> _ChainPlan:

@@ -22,13 +22,14 @@ from functools import partial
 from typing import Annotated, Final
 
 from paimon_engine.action import Context, Result, action_once
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.meta.commit_identifier import Maker
+from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Duration, Name, PartitionValues, Spec
 from paimon_engine.table.branches_tags.partition_time import local_moment, partition_time
 from paimon_engine.table.commit.commit import Conflict, OverwriteScope, commit
-from paimon_engine.table.commit.job_commit import conflict_error
+from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
+from paimon_engine.table.read.chain_table import chain_branches
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.partitions import (
     Partition,
@@ -41,7 +42,7 @@ from paimon_engine.table.state.partitions import (
 )
 from paimon_engine.table.state.snapshots import read_at_latest
 from paimon_engine.table.state.table_entry import TableEntry
-from paimon_engine.table.write.chain_overwrites import check_partitions_removable
+from paimon_engine.table.write.chain_overwrites import check_partitions_removable, expired_links
 from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
     live = read_at_latest(table, partial(live_partitions, table))
     specs = [resolve_partition_spec(table, live, given) for given in spec.partitions]
     found = matching(table, live, specs)
+    check_partitions_removable(table, [item.key for item in found])
     named = [(item, "named") for item in found]
     done = _drop(context, named, (), dry_run=spec.dry_run)
     if isinstance(done, Conflict):
@@ -133,6 +135,8 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
     """
     table = context.table
     settings = _settings(table, spec)
+    if table.options.chain_branches is not None:
+        return _expire_chain(context, settings, dry_run=spec.dry_run)
     only_seen = settings.strategy == "update-time"
     for _ in range(_PLANS):
         expired, stopped = read_at_latest(table, partial(_expired, table, settings))
@@ -148,6 +152,88 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
         error = conflict_error(table, done, _REMEDY)
         logger.info("%s; planning again", error)
     raise error
+
+
+# ── chain tables ────────────────────────────────────────────────────────────────────────────────
+
+
+def _expire_chain(context: Context, settings: _Settings, *, dry_run: bool) -> DropPartitionResult:
+    """Drops the oldest links of the chains, whichever branch the table was opened as.
+
+    Changes go first: if the run ends then, readers still see the complete partitions as they were, and the next run
+    drops them. In the other order they would see changes without what these change. Files that were not seen are never
+    dropped, since a late change needs its anchor.
+
+    Raises: UnsupportedError for another strategy; ConflictError.
+    """
+    if settings.strategy != "values-time":
+        raise UnsupportedError(
+            f"partitions of a chain table expire by their values; 'partition.expiration-strategy' = "
+            f"'{settings.strategy}' is not supported there"
+        )
+    chain = chain_branches(context.table)
+    problem = ""
+    for _ in range(_PLANS):
+        complete = _LinksSeen.of(chain.complete, settings)
+        delta = _LinksSeen.of(chain.delta, settings)
+        old = complete.old.keys() | delta.old.keys()
+        gone, changes = expired_links(chain, complete.all, delta.all, old, settings.max_num)
+        without_limit, _ = expired_links(chain, complete.all, delta.all, old, None)
+        stopped = tuple(dict.fromkeys((*complete.stopped, *delta.stopped)))
+        results = []
+        for branch, seen, keys in ((chain.delta, delta, changes), (chain.complete, complete, gone)):
+            job = look_up_commit(branch, None, CommitKind.OVERWRITE, identifier_of(Maker.EXPIRE_PARTITIONS))
+            own = replace(context, table=branch, looked_up=job)
+            try:
+                if branch is chain.complete and not dry_run:
+                    check_partitions_removable(branch, keys)
+                done = _drop(own, [seen.old[key] for key in sorted(keys)], (), dry_run=dry_run, only_seen=True)
+            except InvalidArgumentError as error:
+                problem = str(error)
+                break
+            if isinstance(done, Conflict):
+                problem = str(conflict_error(branch, done, _REMEDY))
+                break
+            results.append(done)
+        else:
+            return _both(results, stopped, remaining=len(without_limit) - len(gone))
+        logger.info("%s; planning again", problem)
+    raise ConflictError(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _LinksSeen:
+    """The partitions of a branch of a chain, those of them that are old, and of which that cannot be said."""
+
+    all: tuple[bytes, ...]
+    old: Mapping[bytes, tuple[Partition, str]]
+    stopped: tuple[str, ...]
+
+    @classmethod
+    def of(cls, branch: TableHandle, settings: _Settings) -> _LinksSeen:
+        """What the branch has now."""
+
+        def look(snapshot: Snapshot | None) -> _LinksSeen:
+            expired, stopped = _expired(branch, settings, snapshot)
+            keys = tuple(item.key for item in live_partitions(branch, snapshot))
+            return cls(keys, {item.key: (item, why) for item, why in expired}, tuple(stopped))
+
+        return read_at_latest(branch, look)
+
+
+def _both(results: Sequence[DropPartitionResult], stopped: Sequence[str], *, remaining: int) -> DropPartitionResult:
+    """One result of drops in two branches, whose snapshots it does not name."""
+    statuses = {result.status for result in results}
+    return DropPartitionResult(
+        status=next((status for status in ("committed", "dry_run") if status in statuses), "noop"),
+        partitions=tuple(item for result in results for item in result.partitions),
+        files=sum(result.files for result in results),
+        rows=sum(result.rows for result in results),
+        bytes=sum(result.bytes for result in results),
+        stopped=tuple(stopped),
+        why=tuple(text for result in results for text in result.why),
+        remaining=remaining,
+    )
 
 
 # ── which partitions are too old ────────────────────────────────────────────────────────────────
@@ -241,7 +327,6 @@ def _drop(
 ) -> DropPartitionResult | Conflict:
     """Drops the partitions that were found in one commit; with `only_seen` only the files that were found in them."""
     table, partitions = context.table, [item for item, _ in found]
-    check_partitions_removable(table, [item.key for item in partitions])
 
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
         done = status in ("committed", "dry_run")

@@ -165,8 +165,6 @@ def test_what_is_not_read_is_refused_by_name(paimon2: JavaPaimon, tmp_path: Path
         with pytest.raises(UnsupportedError, match="reading a chain table is supported as it is now"):
             table.to_arrow(**way)
     assert sorted(rows_of(table.to_arrow(options={"scan.mode": "latest-full"})), key=text_of) == alike(paimon2, path)
-    with pytest.raises(UnsupportedError, match="'chain-table.enabled'"):
-        open_table(f"{path}$branch_delta").expire_partitions("1 d", timestamp_formatter="yyyyMMdd")
     for name, key in (("snapshot", "scan.fallback-snapshot-branch"), ("delta", "scan.fallback-delta-branch")):
         with pytest.raises(InvalidArgumentError, match=f"remove its option '{key}' first"):
             table.delete_branch(name)

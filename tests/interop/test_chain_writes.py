@@ -174,6 +174,11 @@ def test_complete_partitions_are_dropped_where_changes_have_another_beginning(pa
     found = alike(paimon2, path)
     assert [row[1:] for row in found if row[0] == "20250105"][1] == [1, 5, "e1"]
     assert days(path, "snapshot") == {"20250101"}
+    # A day that is complete itself needs no other, whether it has changes or not.
+    write(path, "snapshot", [["+I", "20250102", 1, 1, "z"]])
+    write(path, "delta", [["+I", "20250102", 2, 2, "z"]])
+    assert complete.drop_partition({"dt": "20250101"}).status == "committed"
+    found = alike(paimon2, path)
     with pytest.raises(UnsupportedError, match="later partitions are made of the changes in branch 'delta'"):
         branch_of(path, "delta").drop_partition({"dt": "20250105"})
     write(path, "main", [["+I", "20250105", 1, 1, "own"]])
@@ -338,3 +343,93 @@ def test_random_chains_are_the_same_once_compacted(seed: int, paimon2: JavaPaimo
         named = made_up.choice([{"g": group, "dt": day}, {"dt": day}, {"g": group}])
         open_table(path).compact_chain_table(named)
         assert alike(paimon2, path) == expected, named
+
+
+# ── expiry ──────────────────────────────────────────────────────────────────────────────────────
+
+OLD = {"expiration_time": "1 d"}
+
+
+def test_the_oldest_links_expire_in_both_branches(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    put(paimon2, path, "snapshot", [["20250108", 1, 1, "h1"]])
+    put(paimon2, path, "delta", [["29990101", 1, 9, "young"]])
+    before = alike(paimon2, path)
+    left = [row for row in before if row[0] >= "20250108"]
+
+    planned = open_table(path).expire_partitions(**OLD, dry_run=True)
+    limited = open_table(path).expire_partitions(**OLD, max_num=1)
+
+    names = ["20241231", "20250102", "20250103", "20250105", "20250106", "20250101", "20250104"]
+    assert (planned.status, [one["dt"] for one in planned.partitions]) == ("dry_run", names)
+    assert (limited.status, limited.remaining) == ("committed", 1)
+    assert [one["dt"] for one in limited.partitions] == [*names[:3], "20250101"]
+    assert alike(paimon2, path) == [row for row in before if row[0] >= "20250104"]
+
+    rest = open_table(f"{path}$branch_delta").expire_partitions(**OLD)
+
+    assert [one["dt"] for one in rest.partitions] == ["20250105", "20250106", "20250104"]
+    assert alike(paimon2, path) == left
+    assert days(path, "snapshot") == {"20250108"}
+    assert open_table(path).expire_partitions(**OLD).status == "noop"
+    for name in ("snapshot", "delta"):
+        assert paimon2.call("check", table=path, branch=name)["problems"] == []
+
+
+def test_changes_without_a_complete_partition_stay(paimon2: JavaPaimon, tmp_path: Path):
+    path = made(paimon2, tmp_path / "t")
+    put(paimon2, path, "delta", [["20250101", 1, 1, "a"]])
+    put(paimon2, path, "delta", [["20250102", 2, 1, "b"]])
+
+    assert open_table(path).expire_partitions(**OLD).status == "noop"
+    put(paimon2, path, "snapshot", [["20250102", 3, 1, "c"]])
+
+    found = open_table(path).expire_partitions(**OLD)
+    assert [one["dt"] for one in found.partitions] == ["20250101"]
+    with pytest.raises(UnsupportedError, match="expire by their values"):
+        open_table(path).expire_partitions(**OLD, strategy="update-time")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_does_not_expire_reads_as_before(seed: int, paimon2: JavaPaimon, tmp_path: Path):
+    made_up = random.Random(seed)
+    path = made(paimon2, tmp_path / "t", partition_keys=("g", "dt"), **{"chain-table.chain-partition-keys": "dt"})
+    for step in range(14):
+        name = made_up.choice(["snapshot", "delta", "delta"])
+        place = [made_up.randrange(2), f"{made_up.choice([2025, 2025, 2999])}01{made_up.randrange(1, 8):02d}"]
+        values = [
+            [made_up.choice(["+I", "-D"] if name == "delta" else ["+I"]), *place, key, step, f"w{step}"]
+            for key in made_up.sample(range(9), 5)
+        ]
+        put(paimon2, path, name, values, kinds=True)
+    before = alike(paimon2, path)
+
+    found = open_table(path).expire_partitions(**OLD)
+
+    after = alike(paimon2, path)
+    there = {(row[0], row[1]) for row in after}
+    assert after == [row for row in before if (row[0], row[1]) in there]
+    gone = {(int(one["g"] or 0), one["dt"]) for one in found.partitions}
+    assert {(row[0], row[1]) for row in before} - there <= gone
+    assert all(str(day).startswith("2025") for _, day in gone)
+
+
+def test_changes_that_come_late_keep_what_they_change(
+    paimon2: JavaPaimon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = filled(paimon2, tmp_path / "t")
+    calls: list[Any] = []
+
+    def late(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            put(paimon2, path, "delta", [["20250102", 1, 50, "late"]])
+        return commit(*given)
+
+    monkeypatch.setattr("paimon_engine.actions.drop_partition.commit", late)
+    found = open_table(path).expire_partitions(**OLD)
+
+    assert len(calls) > 2, "the plan was made again"
+    assert found.status == "committed"
+    assert days(path, "snapshot") == {"20250104"}
+    assert {row[0] for row in alike(paimon2, path)} == {"20250104", "20250105", "20250106"}

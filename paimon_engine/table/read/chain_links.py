@@ -35,7 +35,7 @@ class ChainLinks:
 
     def of(self, partition: bytes) -> tuple[bytes | None, list[bytes]]:
         """The anchor of a partition, None without one, and the partitions of changes after it, up to this one."""
-        group, end = self._place(partition)
+        group, end = self.place(partition)
         before = self._complete.get(group, [])
         index = bisect_left(before, end, key=_place)
         changes = self._delta.get(group, [])
@@ -46,11 +46,11 @@ class ChainLinks:
     def _by_group(self, partitions: Iterable[bytes]) -> dict[ChainOrder, list[tuple[ChainOrder, bytes]]]:
         found: dict[ChainOrder, list[tuple[ChainOrder, bytes]]] = defaultdict(list)
         for partition in partitions:
-            group, place = self._place(partition)
+            group, place = self.place(partition)
             found[group].append((place, partition))
         return {group: sorted(members) for group, members in found.items()}
 
-    def _place(self, partition: bytes) -> tuple[ChainOrder, ChainOrder]:
+    def place(self, partition: bytes) -> tuple[ChainOrder, ChainOrder]:
         """The group of a partition, and its place in it."""
         order = row_order(decode_row(self._types, partition))
         return order[: self._first], order[self._first :]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options.chain import CHAIN_TABLE, COMPLETE_BRANCH, DELTA_BRANCH
@@ -65,6 +66,20 @@ def chain_of(table: TableHandle) -> ChainBranches | None:
         raise InvalidArgumentError(
             f"branches {names[0]!r} and {names[1]!r} have different numbers of buckets, {buckets[0]} and {buckets[1]}, "
             "so that their rows cannot be merged"
+        )
+    return chain
+
+
+def chain_branches(table: TableHandle) -> ChainBranches:
+    """The branches of complete partitions and of changes, given any branch of a chain table.
+
+    Raises: UnsupportedError if the table has none to read from; as `chain_of`.
+    """
+    chain = chain_of(table if table.paths.branch == MAIN_BRANCH else table.on_branch(MAIN_BRANCH))
+    if chain is None:
+        raise UnsupportedError(
+            f"{table.paths.root} is not a chain table: it needs '{CHAIN_TABLE}' = 'true', and its branches' names "
+            f"in '{COMPLETE_BRANCH}' and '{DELTA_BRANCH}'"
         )
     return chain
 

@@ -11,7 +11,7 @@ dropped together is looked at together; Java lets two complete partitions go of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.meta.manifest import ManifestEntry
@@ -19,7 +19,8 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.options.chain import CHAIN_TABLE
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, OverwriteScope, commit
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.read.chain_links import ChainLinks
+from paimon_engine.table.read.chain_links import ChainLinks, ChainOrder
+from paimon_engine.table.read.chain_table import ChainBranches
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries, live_entries
 from paimon_engine.table.state.partitions import texts_of_key
@@ -45,13 +46,42 @@ def check_partitions_removable(table: TableHandle, partitions: Collection[bytes]
         _check(table, table.on_branch(delta), partitions)
 
 
+def expired_links(
+    chain: ChainBranches, complete: Iterable[bytes], delta: Iterable[bytes], old: Collection[bytes], most: int | None
+) -> tuple[set[bytes], set[bytes]]:
+    """Partitions of both branches that may expire, of those that are `old` enough: none that another one is made of.
+
+    Of the complete partitions before the first one that is not old, the last is kept, with what comes after it, and so
+    it is where there is none that is young. At most so many complete partitions of a group go, the oldest.
+
+    Source: `ChainTablePartitionExpire` of the Java library.
+    """
+    links = ChainLinks(chain.complete.schema, (), ())
+    groups: dict[ChainOrder, list[tuple[ChainOrder, bool, bytes]]] = {}
+    for is_complete, partitions in ((True, complete), (False, delta)):
+        for partition in partitions:
+            group, place = links.place(partition)
+            groups.setdefault(group, []).append((place, is_complete, partition))
+    gone: dict[bool, set[bytes]] = {True: set(), False: set()}
+    for members in groups.values():
+        young = min((place for place, _, partition in members if partition not in old), default=None)
+        anchors = sorted(place for place, is_complete, _ in members if is_complete and (young is None or place < young))
+        if most is not None:
+            anchors = anchors[: most + 1]
+        for place, is_complete, partition in members:
+            if anchors and place < anchors[-1]:
+                gone[is_complete].add(partition)
+    return gone[True], gone[False]
+
+
 def _check(complete: TableHandle, delta: TableHandle, dropped: Collection[bytes]) -> None:
     """Raises InvalidArgumentError if a partition of changes whose anchor is dropped would have none."""
     changes = {entry.partition for entry in live_entries(delta, latest_snapshot(delta))}
     present = {entry.partition for entry in live_entries(complete, latest_snapshot(complete))}
-    before = ChainLinks(complete.schema, present, changes)
-    after = ChainLinks(complete.schema, present.difference(dropped), changes)
-    for partition in sorted(changes):
+    left = present.difference(dropped)
+    before, after = ChainLinks(complete.schema, present, changes), ChainLinks(complete.schema, left, changes)
+    # What is complete itself is made of nothing else.
+    for partition in sorted(changes - left):
         anchor, _ = before.of(partition)
         if anchor is not None and anchor in dropped and after.of(partition)[0] is None:
             raise InvalidArgumentError(
