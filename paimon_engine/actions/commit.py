@@ -22,7 +22,7 @@ from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.commit.origins import check_origin, check_origins, committed_before
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.external import is_deletable, is_outside, remedy
-from paimon_engine.table.files.new_paths import written_paths
+from paimon_engine.table.files.new_paths import unreadable_files, written_paths
 from paimon_engine.table.removal.prepared import delete_prepared
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.identity import table_id
@@ -102,6 +102,7 @@ def abort_messages(table: TableHandle, messages: Sequence[CommitMessage], execut
     """
     here = table_id(table)
     paths: list[str] = []
+    kept: list[str] = []
     for message in messages:
         origin = message.origin
         if origin is not None and origin.table_id != here and origin.path == table.paths.root:
@@ -109,7 +110,8 @@ def abort_messages(table: TableHandle, messages: Sequence[CommitMessage], execut
         if origin is not None:
             check_origin(table, origin, here)
         paths += written_paths(table, message)
-    kept = [path for path in paths if is_outside(table, path) and not is_deletable(table, path)]
+        kept += unreadable_files(table, message)
+    kept += [path for path in paths if is_outside(table, path) and not is_deletable(table, path)]
     found = delete_prepared(table, [path for path in paths if path not in kept], executor)
     stopped = (
         *found.problems,

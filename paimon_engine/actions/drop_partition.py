@@ -24,6 +24,7 @@ from typing import Annotated, Final
 from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Duration, Name, PartitionValues, Spec
 from paimon_engine.table.branches_tags.partition_time import local_moment, partition_time
@@ -40,7 +41,7 @@ from paimon_engine.table.state.partitions import (
     partition_texts,
     resolve_partition_spec,
 )
-from paimon_engine.table.state.snapshots import read_at_latest
+from paimon_engine.table.state.snapshots import branches, latest_snapshot, read_at_latest
 from paimon_engine.table.state.table_entry import TableEntry
 from paimon_engine.table.write.chain_overwrites import check_partitions_removable, expired_links
 from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
@@ -355,8 +356,13 @@ def _drop(
 
 
 def _unlist(entry: TableEntry, table: TableHandle, after: Snapshot, partitions: Sequence[Partition]) -> None:
-    """Has the catalog forget the partitions that are empty now; others have new files."""
+    """Has the catalog forget the partitions that are empty now, in every branch; others have new files."""
     live = {item.key for item in live_partitions(table, after)}
     empty = [partition_names(table, item.key) for item in partitions if item.key not in live]
+    for name in (MAIN_BRANCH, *branches(table)) if empty else ():
+        if name != table.paths.branch:
+            other = table.on_branch(name)
+            there = [partition_names(other, item.key) for item in live_partitions(other, latest_snapshot(other))]
+            empty = [item for item in empty if item not in there]
     if empty:
         entry.drop_partitions(table, empty)

@@ -186,6 +186,12 @@ def test_java_and_we_list_the_same_partitions(catalog: Catalog, db: str, java: J
 
     table.write(days(("d2", 3, "c"), ("d3", 4, "d")))
     assert java("partitions", f"{db}.t").count("[d") == 3
+    # The catalog has one list for all branches.
+    table.create_branch("b")
+    branch = catalog.table(f"{db}.t$branch_b")
+    branch.write(days(("d2", 3, "c"), ("d5", 4, "d")))
+    branch.drop_partition({"dt": "d2"}, {"dt": "d5"})
+    assert java("partitions", f"{db}.t").count("[d") == 3
     table.drop_partition({"dt": "d2"})
     assert java("partitions", f"{db}.t").count("[d") == 2
     catalog.rename_table(f"{db}.t", f"{db}.renamed")

@@ -186,6 +186,11 @@ def test_files_of_messages_are_deleted_where_the_caller_allows_it(tmp_path: Path
     assert "external-paths.deletable" in kept.stopped[0]
     assert len(data_files(tmp_path)) == 2
 
+    unseen = open_table(table.path).abort(again)
+    assert (unseen.status, unseen.files_deleted) == ("stopped", 0)
+    assert "external-paths.deletable" in unseen.stopped[0]
+    assert len(data_files(tmp_path)) == 2
+
     gone = table.abort(again)
     assert (gone.status, gone.files_deleted, gone.stopped) == ("deleted", 1, ())
     assert data_files(tmp_path) == committed

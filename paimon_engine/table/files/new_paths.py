@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
-from paimon_engine.errors import InvalidArgumentError, PaimonError, StorageError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.format.murmur import hash_bytes
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.options.external import EXTERNAL_PATHS
@@ -137,6 +137,13 @@ def written_paths(table: TableHandle, message: CommitMessage) -> list[str]:
     ]
 
 
+def unreadable_files(table: TableHandle, message: CommitMessage) -> list[str]:
+    """Full paths of the files that were written for a message, and that the caller may not read."""
+    written = (*message.new_files, *message.compact_after, *message.changelog_files)
+    outside = [file for file in written if file.external_path is not None]
+    return [file.external_path or "" for file in outside if _readable_directory(table, file) is None]
+
+
 def _readable_directory(table: TableHandle, file: DataFile) -> str | None:
     try:
         return data_file_at(table, "", file)[1]
@@ -145,13 +152,13 @@ def _readable_directory(table: TableHandle, file: DataFile) -> str | None:
 
 
 def delete_new(table: TableHandle, paths: Sequence[str]) -> None:
-    """Deletes files to which nothing refers, outside the table too; never raises a StorageError."""
+    """Deletes files to which nothing refers, outside the table too; never raises a PaimonError."""
     outside = [path for path in paths if not path.startswith(f"{table.paths.root}/")]
     delete_unneeded(table.env.storage, [path for path in paths if path not in outside])
     for path in outside:
         try:
             store_of(table, path).delete([path])
-        except StorageError as error:
+        except PaimonError as error:
             logger.warning("%s, outside the table, is left, though nothing refers to it: %s", path, error)
 
 

@@ -74,7 +74,11 @@ def _dispose(
     problems = list(left.values())
     if not how.quarantine:
         outside = [path for path in known if is_outside(table, path)]
-        delete_outside(table, outside)
+        try:
+            delete_outside(table, outside)
+        except StorageError as error:
+            problems.append(f"{len(outside)} files outside the table are left: {error}")
+            return done, None, problems
         deleted, more = delete_files(table, tuple(path for path in known if path not in outside), how, executor)
         return [*done, *(known[path] for path in (*outside, *deleted))], None, [*problems, *more]
     if not known:
