@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_engine.format.layout import cast
+from paimon_engine.format.parquet_file import parquet_metadata
 
 PAGE_BYTES: Final = 1 << 20
 PAGE_ROWS: Final = 1 << 15
@@ -169,5 +170,5 @@ def stored_paths(schema: pa.Schema) -> list[str]:
     """Names of the columns and of the parts of those that have some, as Parquet has them."""
     file = io.BytesIO()
     pq.write_table(schema.empty_table(), file)
-    stored = pq.read_metadata(file).schema
+    stored = parquet_metadata(file).schema
     return [stored.column(index).path for index in range(len(stored.names))]

@@ -31,6 +31,7 @@ from paimon_engine.format.parquet_fields import (
     RowGroup,
     SchemaElement,
 )
+from paimon_engine.format.parquet_file import parquet_metadata
 from paimon_engine.format.thrift_compact import I32, STRUCT, changed, elements, fields_of, integer, listed, structure
 
 _INT96: Final = integer(PhysicalType.INT96)
@@ -58,7 +59,7 @@ def bytes_metadata(source: BinaryIO) -> pq.FileMetaData:
     size = int.from_bytes(source.read(4), "little")
     source.seek(-8 - size, io.SEEK_END)
     footer = changed(source.read(size), {FileMetaData.SCHEMA: _schema, FileMetaData.ROW_GROUPS: _row_groups})
-    return pq.read_metadata(io.BytesIO(_MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC))
+    return parquet_metadata(io.BytesIO(_MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC))
 
 
 def _schema(schema: bytes) -> bytes:

@@ -38,6 +38,7 @@ from paimon_engine.format.parquet_fields import (
     PageType,
     RowGroup,
 )
+from paimon_engine.format.parquet_file import parquet_metadata
 from paimon_engine.format.thrift_compact import (
     BOOLEANS,
     DECODE_ERRORS,
@@ -213,7 +214,7 @@ def stored_row_groups(
     Raises: CorruptTableError.
     """
     try:
-        metadata = pq.read_metadata(source)
+        metadata = parquet_metadata(source)
         found: list[StoredRowGroup | None] = [None] * metadata.num_row_groups
         source.seek(-8, 2)
         tail = source.read(8)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.layout import BatchLimit, leaf_paths
+from paimon_engine.format.parquet_file import parquet_file
 from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
 from paimon_engine.format.parquet_page_sizes import check_row_counts
 from paimon_engine.format.parquet_watch import WatchedFile
@@ -124,7 +125,7 @@ def open_parquet(
 ) -> pq.ParquetFile:
     """The file with the settings of every read; page checksums are verified. Raises: CorruptTableError."""
     try:
-        return pq.ParquetFile(
+        return parquet_file(
             source,
             metadata=metadata,
             pre_buffer=False,

@@ -259,3 +259,22 @@ def test_parts_of_rows_get_columns_too(paimon2: JavaPaimon, tmp_path: Path):
     assert paimon2.read(paths[1]) == paimon2.read(paths[2])
     assert table.verify("rows").status == "sound"
     assert paimon2.problems(paths[2]) == []
+
+
+@pytest.mark.skipif(int(pa.__version__.partition(".")[0]) < 26, reason="older pyarrow reads at most 100 levels")
+@pytest.mark.parametrize("begin", ['{"a":', "["], ids=["objects", "arrays"])
+@pytest.mark.parametrize("depth", [40, 49, 60])
+def test_columns_of_java_that_lie_deep_are_read(begin: str, depth: int, paimon2: JavaPaimon, tmp_path: Path):
+    """Of objects or arrays within each other Java takes 50 apart; Parquet has two or three levels for each."""
+    path = created(paimon2, tmp_path / "t", OPTIONS["inferred"])
+    value = begin * depth + "1" + ("}" if begin[0] == "{" else "]") * depth
+    paimon2.call("write", table=path, rows=[[key, value] for key in range(9)])
+
+    found = read(path)
+
+    assert [row[1] for row in paimon2.read(path)] == [value] * 9
+    assert len(set(map(str, found["v"].to_pylist()))) == 1
+    assert open_table(path).verify("rows").status == "sound"
+    open_table(path).write(found.slice(0, 3))
+    open_table(path).compact(full=True)
+    assert [row[1] for row in paimon2.read(path)] == [value] * 9
