@@ -55,7 +55,7 @@ class MaintenanceVerbs(Verbs):
     def compact_chain_table(
         self,
         *partitions: Mapping[str, Any],
-        overwrite: bool = False,
+        rebuild: bool = False,
         dry_run: bool = False,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
@@ -63,7 +63,7 @@ class MaintenanceVerbs(Verbs):
         """Makes partitions of a chain table complete: values by column, all of the columns or some of them.
 
         The rows that readers see there, the last complete partition before it and all changes since, are written to the
-        branch of complete partitions. Those that are complete already are left, or with `overwrite` made again.
+        branch of complete partitions. Those that are complete already are left, or with `rebuild` made again.
 
         Raises: UnsupportedError for other tables, InvalidArgumentError, ConflictError, StorageError.
         """

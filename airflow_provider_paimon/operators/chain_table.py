@@ -15,7 +15,7 @@ class PaimonCompactChainTableOperator(PaimonActionOperator):
 
     Args:
         partitions: values by column, all of the columns or some: `[{"dt": "{{ ds_nodash }}"}]`.
-        overwrite: make those that are complete already again; else they stay as they are.
+        rebuild: make those that are complete already again; else they stay as they are.
         dry_run: say what would be done, and do nothing.
     """
 
@@ -25,7 +25,7 @@ class PaimonCompactChainTableOperator(PaimonActionOperator):
         self,
         *,
         partitions: Sequence[Mapping[str, Any]],
-        overwrite: bool | str = False,
+        rebuild: bool | str = False,
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:

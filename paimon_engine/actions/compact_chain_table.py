@@ -49,13 +49,13 @@ from paimon_engine.table.write.writer import write_state
 class CompactChainTable(Spec):
     """Make partitions of a chain table complete: those that have changes and equal one of `partitions`.
 
-    Those that are complete already are left, or with `overwrite` made again of an earlier one and the changes since.
+    Those that are complete already are left, or with `rebuild` made again of an earlier one and the changes since.
     """
 
     partitions: Annotated[
         Sequence[PartitionValues], "values by column, all of the columns or some: day=2013-01-01,hour=5"
     ]
-    overwrite: Annotated[bool, "make those that are complete already again"] = False
+    rebuild: Annotated[bool, "make those that are complete already again"] = False
     dry_run: DryRun = False
 
 
@@ -152,7 +152,7 @@ def _plan(chain: ChainBranches, spec: CompactChainTable) -> _ChainPlan:
     live = live_partitions(chain.delta, delta_snapshot)
     named = matching(chain.delta, live, [resolve_partition_spec(chain.delta, live, one) for one in spec.partitions])
     keys = sorted(item.key for item in named)
-    chosen = tuple(key for key in keys if spec.overwrite or key not in complete)
+    chosen = tuple(key for key in keys if spec.rebuild or key not in complete)
     splits = merged_splits(chain, complete, delta, chosen)
     rows = RowSelection()
     schema = check_rows(chain.delta, rows)

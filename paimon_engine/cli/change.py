@@ -69,7 +69,7 @@ def cluster(details: Mapping[str, Any], _: Any) -> None:
 @face(
     "compact-chain-table",
     "`paimon-engine compact-chain-table db.t dt=20250811 -w /lake`",
-    "`paimon-engine compact-chain-table db.t dt=20250811 -w /lake --overwrite --dry-run`",
+    "`paimon-engine compact-chain-table db.t dt=20250811 -w /lake --rebuild --dry-run`",
     arguments=("partitions",),
 )
 def compact_chain_table(details: Mapping[str, Any], _: Any) -> None:

@@ -268,7 +268,7 @@ def test_late_changes_are_seen_once_a_day_is_made_again(paimon2: JavaPaimon, tmp
     write(path, "delta", [["+I", "20250105", 8, 9, "late"]])
     assert 8 not in [row[1] for row in alike(paimon2, path) if row[0] == "20250105"]
 
-    done = open_table(f"{path}$branch_delta").compact_chain_table({"dt": "20250105"}, overwrite=True)
+    done = open_table(f"{path}$branch_delta").compact_chain_table({"dt": "20250105"}, rebuild=True)
 
     assert (done.status, done.partitions, done.rows) == ("committed", ({"dt": "20250105"},), 4)
     assert [row[1] for row in alike(paimon2, path) if row[0] == "20250105"] == [0, 1, 2, 8]

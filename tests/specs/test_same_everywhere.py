@@ -65,7 +65,7 @@ CASES = (
         {"full": True, "max_bytes": 50 << 30, "partition_idle_time": 0, "buckets": [0]},
         ("max_bytes", "much"),
     ),
-    Case("compact_chain_table", {"partitions": [{"p": "a"}], "overwrite": True, "dry_run": True}, table="chained"),
+    Case("compact_chain_table", {"partitions": [{"p": "a"}], "rebuild": True, "dry_run": True}, table="chained"),
     Case("cluster", {"columns": ["v"], "order": "zorder"}, ("task_bytes", "much"), table="appended"),
     Case("delete_rows", {"where": "k = 1"}, ("where", 7), table="appended"),
     Case("rescale", {"where": "p = 'a'", "dry_run": True}),

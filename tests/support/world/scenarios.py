@@ -18,6 +18,7 @@ from paimon_engine.actions.analyze import Analyze
 from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch
 from paimon_engine.actions.cluster import Cluster
 from paimon_engine.actions.compact import Compact
+from paimon_engine.actions.compact_chain_table import CompactChainTable
 from paimon_engine.actions.compact_manifests import CompactManifests
 from paimon_engine.actions.compatibility import Compatibility
 from paimon_engine.actions.consumers import ClearConsumers, ExpireConsumers, ResetConsumer
@@ -42,7 +43,7 @@ from paimon_engine.actions.rollback import Rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
 from paimon_engine.actions.verify import Verify
-from tests.support.world.world import HOUR_MS, ROOT, START_MS, World, rows_of
+from tests.support.world.world import HOUR_MS, MAIN, ROOT, START_MS, World, rows_of
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,20 @@ def branched(world: World) -> None:
     world.write({1: 100, 50: 100}, branch="b")
     world.write({2: 101, 51: 101}, branch="b")
     world.table("b").compact(full=True)
+
+
+def chained(world: World) -> None:
+    """A chain table: a complete partition in one branch, the changes of two others in another one."""
+    times = {"partition__timestamp_pattern": "$p", "partition__timestamp_formatter": "yyyyMMdd"}
+    world.create(keys=("p", "k"), bucket=1, chain_table__enabled="true", sequence__field="v", **times)
+    branches = {"scan.fallback-snapshot-branch": "full", "scan.fallback-delta-branch": "delta"}
+    for name in branches.values():
+        world.table().create_branch(name)
+    for name in (MAIN, *branches.values()):
+        world.table(name).alter([SetOption(*item) for item in branches.items()])
+    world.write({1: 1, 2: 1}, "20200101", branch="full")
+    world.write({2: 2, 3: 2}, "20200102", branch="delta")
+    world.write({4: 3}, "20200103", branch="delta")
 
 
 def consumed(world: World) -> None:
@@ -321,6 +336,7 @@ SCENARIOS = (
     Scenario("append with values of a BLOB column", _with_blobs, _write(), takes_back=True),
     Scenario("compact with data evolution", _with(appended, **_EVOLUTION), _job(Compact(full=True)), takes_back=True),
     Scenario("expire snapshots with data evolution", _evolved, _expire(retain_max=2)),
+    Scenario("compact a chain table", chained, _job(CompactChainTable([{"p": "20200103"}])), takes_back=True),
     Scenario("cluster", _with(appended), _job(Cluster(("k", "v"))), takes_back=True),
     Scenario("compact postponed rows", _postponed, _job(Compact(full=True)), takes_back=True),
     Scenario("delete rows", _with(appended, **_VECTORS), _job(DeleteRows("k < 4")), takes_back=True),
