@@ -13,34 +13,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated
 
 from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
-from paimon_engine.executor import Done, values
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, PartitionValues, Spec
-from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
+from paimon_engine.table.commit.abort import all_messages, delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import JobCommit, conflict_error, look_up_commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.read.chain_table import (
     ChainBranches,
-    Partitions,
     chain_branches,
+    chain_state,
     merged_splits,
-    partitions_at,
 )
 from paimon_engine.table.read.read_plan import ReadPart, ReadPlan
 from paimon_engine.table.read.reader import RowSelection, check_rows
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries
 from paimon_engine.table.state.partitions import live_partitions, matching, resolve_partition_spec, texts_of_key
-from paimon_engine.table.state.snapshots import latest_snapshot, read_at_latest, read_snapshot
+from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
 from paimon_engine.table.write.source_table import SourceTable, plan_table, write_units
 from paimon_engine.table.write.writer import write_state
 
@@ -146,25 +143,19 @@ def _plan(chain: ChainBranches, spec: CompactChainTable) -> _ChainPlan:
     """What the branches have now. Raises: as `compact_chain_table`."""
     if not spec.partitions:
         raise InvalidArgumentError("name the partitions to make complete: a list of {column: value}")
-    # First the complete ones: an anchor that others make later is an addition, one that they drop is missed at the end.
-    complete_snapshot, complete = read_at_latest(chain.complete, partial(_partitions, chain.complete))
-    delta_snapshot, delta = read_at_latest(chain.delta, partial(_partitions, chain.delta))
-    live = live_partitions(chain.delta, delta_snapshot)
+    both = chain_state(chain)
+    live = live_partitions(chain.delta, both.delta_snapshot)
     named = matching(chain.delta, live, [resolve_partition_spec(chain.delta, live, one) for one in spec.partitions])
     keys = sorted(item.key for item in named)
-    chosen = tuple(key for key in keys if spec.rebuild or key not in complete)
-    splits = merged_splits(chain, complete, delta, chosen)
+    chosen = tuple(key for key in keys if spec.rebuild or key not in both.complete)
+    splits = merged_splits(chain, both.complete, both.delta, chosen)
     rows = RowSelection()
     schema = check_rows(chain.delta, rows)
     read = ReadPlan(schema, (ReadPart(chain.delta, rows, splits),))
     source = SourceTable(chain.delta.paths.root, read, chain.delta.schema.row_type, None)
-    seen = frozenset(entry.file.name for key in chosen for entry in complete.get(key, ()))
+    seen = frozenset(entry.file.name for key in chosen for entry in both.complete.get(key, ()))
     kept = tuple(key for key in keys if key not in chosen)
-    return _ChainPlan(chosen, kept, source, seen, complete_snapshot, delta_snapshot)
-
-
-def _partitions(branch: TableHandle, snapshot: Snapshot | None) -> tuple[Snapshot | None, Partitions]:
-    return snapshot, partitions_at(branch, snapshot)
+    return _ChainPlan(chosen, kept, source, seen, both.complete_snapshot, both.delta_snapshot)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
@@ -174,12 +165,7 @@ def _write(context: Context, complete: TableHandle, plan: _ChainPlan) -> list[Co
     tasks = plan_table(complete, write_state(complete, replacing=True), plan.source, None)
     with interruptible(complete):
         outcomes = replace(context, table=complete).run_tasks("merge", write_units, tasks)
-    try:
-        return [message for part in values(outcomes) for message in part]
-    except Exception:
-        done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
-        delete_uncommitted(complete, [message for part in done for message in part])
-        raise
+    return all_messages(complete, outcomes)
 
 
 def _commit(
@@ -201,10 +187,12 @@ def _commit(
     if outdated:
         ours = frozenset(file.name for message in written for file in message.new_files)
         scope = OverwriteScope(partitions=frozenset(outdated), seen=ours)
-        commit(complete, CommitRequest([], CommitKind.OVERWRITE, complete.env.new_id(), overwrite=scope))
+        request = CommitRequest([], CommitKind.OVERWRITE, complete.env.new_id(), overwrite=scope)
+        is_dropped = isinstance(commit(complete, request), Committed)
+        remedy = "it was dropped again; run it again" if is_dropped else "others rewrote it: run it again with rebuild"
         raise ConflictError(
-            f"{complete.paths.root}: others overwrote the changes of {texts_of_key(complete, min(outdated))} "
-            "meanwhile, so that partition was dropped again; run it again"
+            f"{complete.paths.root}: others overwrote the changes of {texts_of_key(complete, min(outdated))} while it "
+            f"was made complete; {remedy}"
         )
     return outcome
 

@@ -140,12 +140,12 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
         return _expire_chain(context, settings, dry_run=spec.dry_run)
     only_seen = settings.strategy == "update-time"
     for _ in range(_PLANS):
-        expired, stopped = read_at_latest(table, partial(_expired, table, settings))
+        live = read_at_latest(table, partial(live_partitions, table))
+        expired, stopped = _expired(table, settings, live)
         expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
         remaining = max(0, len(expired) - (settings.max_num or len(expired)))
         if remaining:
-            which = f"the limit of {settings.max_num} partitions ('max_num' or '{_MAX_NUM}')"
-            stopped.append(f"{which} is reached, and {remaining} more are old enough; run again for the rest")
+            stopped.append(_limit_text(settings, remaining))
             expired = expired[: settings.max_num]
         done = _drop(context, expired, stopped, dry_run=spec.dry_run, only_seen=only_seen)
         if isinstance(done, DropPartitionResult):
@@ -153,6 +153,11 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
         error = conflict_error(table, done, _REMEDY)
         logger.info("%s; planning again", error)
     raise error
+
+
+def _limit_text(settings: _Settings, remaining: int) -> str:
+    which = f"the limit of {settings.max_num} partitions ('max_num' or '{_MAX_NUM}')"
+    return f"{which} is reached, and {remaining} more are old enough; run again for the rest"
 
 
 # ── chain tables ────────────────────────────────────────────────────────────────────────────────
@@ -197,7 +202,10 @@ def _expire_chain(context: Context, settings: _Settings, *, dry_run: bool) -> Dr
                 break
             results.append(done)
         else:
-            return _both(results, stopped, remaining=len(without_limit) - len(gone))
+            remaining = len(without_limit) - len(gone)
+            if remaining:
+                stopped = (*stopped, _limit_text(settings, remaining))
+            return _both(results, stopped, remaining=remaining)
         logger.info("%s; planning again", problem)
     raise ConflictError(problem)
 
@@ -215,8 +223,9 @@ class _LinksSeen:
         """What the branch has now."""
 
         def look(snapshot: Snapshot | None) -> _LinksSeen:
-            expired, stopped = _expired(branch, settings, snapshot)
-            keys = tuple(item.key for item in live_partitions(branch, snapshot))
+            live = live_partitions(branch, snapshot)
+            expired, stopped = _expired(branch, settings, live)
+            keys = tuple(item.key for item in live)
             return cls(keys, {item.key: (item, why) for item, why in expired}, tuple(stopped))
 
         return read_at_latest(branch, look)
@@ -284,10 +293,9 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
 
 
 def _expired(
-    table: TableHandle, settings: _Settings, snapshot: Snapshot | None
+    table: TableHandle, settings: _Settings, partitions: Sequence[Partition]
 ) -> tuple[list[tuple[Partition, str]], list[str]]:
     """Partitions that are too old, each with the reason, and reasons for those of which it cannot be said."""
-    partitions = live_partitions(table, snapshot)
     now_ms = table.env.clock()
     if settings.strategy == "update-time":
         limit_ms = local_wall_clock_ms(now_ms) - settings.age_ms

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from paimon_engine.action import Context, Phases, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
-from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
+from paimon_engine.executor import ByGroup, Executor, TaskRows
 from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.secrecy import check_address
 from paimon_engine.specs import Address, ConditionText, Index, Name, PartitionValues, Spec, Texts, check_fields
-from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
+from paimon_engine.table.commit.abort import all_messages, delete_uncommitted, interruptible, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
 from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import look_up_commit
@@ -228,7 +228,7 @@ def write(context: Context, spec: Write) -> WriteResult:
             with context.phases("write"):
                 return _write_shuffled(table, state, TaskRows(read, tasks), executor, kind_column)
         outcomes = context.run_tasks("write", run, tasks)
-        return _all_messages(table, outcomes)
+        return all_messages(table, outcomes)
 
     done = _write(table, produce, spec.overwrite, name, phases=context.phases)
     return replace(done, source_snapshot_id=sources[0].snapshot_id) if sources else done
@@ -268,11 +268,11 @@ def _write_shuffled(
     if table.schema.bucket_mode not in KEYS_CHOOSE:
         split = WritePart(state, kind_column)
         outcomes = executor.shuffle(source, split=split, run=WriteRests(state), config=table.config)
-        return _all_messages(table, outcomes)
+        return all_messages(table, outcomes)
     groups = key_groups(table.schema, kind_column, executor.parallelism)
     run = WriteKeys(replace(state, assigners=groups.assigners), kind_column)
     outcomes = executor.shuffle(source, split=ByGroup(groups), run=run, config=table.config)
-    return _all_messages(table, outcomes)
+    return all_messages(table, outcomes)
 
 
 # ── preparing ───────────────────────────────────────────────────────────────────────────────────
@@ -302,7 +302,7 @@ def prepare_frame(
     split, run = WritePart(state, kind_column), WriteRests(state)
     with interruptible(table):
         outcomes = executor.shuffle(frame, split=split, run=run, config=table.config)
-    return [replace(message, origin=origin) for message in _all_messages(table, outcomes)]
+    return [replace(message, origin=origin) for message in all_messages(table, outcomes)]
 
 
 def _check_order(order: Any) -> None:
@@ -387,19 +387,6 @@ def _result(committed: Committed, messages: Sequence[CommitMessage], seconds: fl
         buckets=len({(message.partition, message.bucket) for message in messages}),
         seconds=seconds,
     )
-
-
-def _all_messages(table: TableHandle, outcomes: Sequence[Done[list[CommitMessage]] | Failed]) -> list[CommitMessage]:
-    """Messages of all tasks, in their order.
-
-    Raises: the error of the first task that failed, once the files of the others are deleted.
-    """
-    try:
-        return [message for part in values(outcomes) for message in part]
-    except Exception:
-        done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
-        delete_uncommitted(table, [message for part in done for message in part])
-        raise
 
 
 def _assigned_again(

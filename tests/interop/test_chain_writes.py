@@ -19,6 +19,7 @@ from paimon_engine import (
     open_table,
 )
 from paimon_engine.table.commit.commit import commit
+from paimon_engine.table.read.scan import visible_entries
 from tests.support.canonical import rows_of, text_of
 from tests.support.chain_tables import BRANCHES, FIELDS, OPTIONS, filled, made, put
 from tests.support.oracle import JavaPaimon
@@ -433,3 +434,34 @@ def test_changes_that_come_late_keep_what_they_change(
     assert found.status == "committed"
     assert days(path, "snapshot") == {"20250104"}
     assert {row[0] for row in alike(paimon2, path)} == {"20250104", "20250105", "20250106"}
+
+
+@pytest.mark.parametrize("deed", ["read", "compact"])
+def test_what_is_compacted_and_expires_between_two_looks_is_not_missed(
+    deed: str, paimon2: JavaPaimon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The changes of day 2 are in the complete day 3 by then, which the first look has not seen."""
+    path = made(paimon2, tmp_path / "t")
+    put(paimon2, path, "snapshot", [["20250101", 1, 1, "a1"]])
+    for number, day in enumerate(("20250102", "20250103", "20250105")):
+        put(paimon2, path, "delta", [[day, number + 2, 1, day]])
+    expected = [row for row in alike(paimon2, path) if row[0] == "20250105"]
+    looks: list[str] = []
+
+    def late(table: Any, *given: Any, **more: Any) -> Any:
+        looks.append(table.paths.branch)
+        found = visible_entries(table, *given, **more)
+        if looks.count("snapshot") == 1 and looks[-1] == "snapshot":
+            monkeypatch.undo()
+            open_table(path).compact_chain_table({"dt": "20250103"})
+            assert len(open_table(path).expire_partitions(**OLD).partitions) == 2
+            monkeypatch.setattr("paimon_engine.table.read.chain_table.visible_entries", late)
+        return found
+
+    monkeypatch.setattr("paimon_engine.table.read.chain_table.visible_entries", late)
+    if deed == "compact":
+        assert open_table(path).compact_chain_table({"dt": "20250105"}).rows == 4
+    found = open_table(path).to_arrow(where="dt = '20250105'")
+
+    assert sorted(rows_of(found), key=text_of) == expected
+    assert looks.count("snapshot") > 1, "others came in between"

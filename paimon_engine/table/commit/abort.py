@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from paimon_engine.errors import OutcomeUnknownError, PaimonError
-from paimon_engine.executor import Returned
+from paimon_engine.executor import Done, Failed, Returned, values
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.new_paths import delete_new, written_paths
 from paimon_engine.table.state.handle import TableHandle
@@ -40,6 +40,19 @@ def interruptible(
 
 def _messages(value: CommitMessage | Iterable[CommitMessage]) -> Iterable[CommitMessage]:
     return [value] if isinstance(value, CommitMessage) else value
+
+
+def all_messages(table: TableHandle, outcomes: Sequence[Done[list[CommitMessage]] | Failed]) -> list[CommitMessage]:
+    """Messages of all tasks, in their order.
+
+    Raises: the error of the first task that failed, once the files of the others are deleted.
+    """
+    try:
+        return [message for part in values(outcomes) for message in part]
+    except Exception:
+        done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
+        delete_uncommitted(table, [message for part in done for message in part])
+        raise
 
 
 @contextmanager

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import TableSchema
@@ -31,7 +32,9 @@ from paimon_engine.table.read.read_request import State
 from paimon_engine.table.read.scan import Split, splits_of, usable_conjuncts, visible_entries
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.table.state.level_mode import check_mode
-from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.state.snapshots import latest_snapshot, read_at_latest
+
+_LOOKS_MAX: Final = 20
 
 Partitions = Mapping[bytes, Sequence[ManifestEntry]]
 """The live files of each partition."""
@@ -43,6 +46,16 @@ class ChainBranches:
 
     complete: TableHandle
     delta: TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class ChainState:
+    """The partitions of both branches at one moment, and the snapshots that have them."""
+
+    complete: Partitions
+    delta: Partitions
+    complete_snapshot: Snapshot | None
+    delta_snapshot: Snapshot | None
 
 
 def chain_of(table: TableHandle) -> ChainBranches | None:
@@ -92,7 +105,8 @@ def chain_splits(
     Raises: UnsupportedError if the branches have different schemas; NotFoundError, CorruptTableError.
     """
     present = frozenset(entry.partition for entry in visible_entries(table, state.snapshot, where))
-    complete, delta = _live(chain.complete), _live(chain.delta)
+    both = chain_state(chain)
+    complete, delta = both.complete, both.delta
     whole = [entry for partition, found in complete.items() if partition not in present for entry in found]
     wanted = matching_partitions(
         chain.delta.schema,
@@ -126,18 +140,38 @@ def merged_splits(
     return merged
 
 
-def partitions_at(branch: TableHandle, snapshot: Snapshot | None) -> Partitions:
-    """The partitions of a branch with their files."""
-    check_mode(branch, snapshot)
-    found: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-    for entry in visible_entries(branch, snapshot):
-        found[entry.partition].append(entry)
-    return found
+def chain_state(chain: ChainBranches) -> ChainState:
+    """All partitions of both branches as they were at one moment; a filter may leave out the anchor of what it chooses.
+
+    Between two reads others may make a later partition complete and expire what came before it. Changes would then lack
+    those before them. So the changes count only if the complete partitions are still the same once they are read.
+
+    Raises: NotFoundError, CorruptTableError; ConflictError if others change the complete partitions all the time.
+    """
+    snapshot, complete = _at_latest(chain.complete)
+    for _ in range(_LOOKS_MAX):
+        delta_snapshot, delta = _at_latest(chain.delta)
+        again = latest_snapshot(chain.complete)
+        if again == snapshot:
+            return ChainState(complete, delta, snapshot, delta_snapshot)
+        snapshot, complete = _at_latest(chain.complete)
+    raise ConflictError(
+        f"{chain.complete.paths.root}: branch {chain.complete.paths.branch!r} changed {_LOOKS_MAX} times while it was "
+        "read; read again when fewer jobs write to it"
+    )
 
 
-def _live(branch: TableHandle) -> Partitions:
-    """All partitions of a branch: the anchor need not be among those that the filter is about."""
-    return partitions_at(branch, latest_snapshot(branch))
+def _at_latest(branch: TableHandle) -> tuple[Snapshot | None, Partitions]:
+    """The partitions of a branch with their files, and the snapshot that has them."""
+
+    def look(snapshot: Snapshot | None) -> tuple[Snapshot | None, Partitions]:
+        check_mode(branch, snapshot)
+        found: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+        for entry in visible_entries(branch, snapshot):
+            found[entry.partition].append(entry)
+        return snapshot, found
+
+    return read_at_latest(branch, look)
 
 
 def _schema_ids(chain: ChainBranches) -> Callable[[ManifestEntry], ManifestEntry]:
