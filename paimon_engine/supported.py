@@ -61,7 +61,7 @@ def check_readable(options: TableOptions) -> None:
 
 def check_changes_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot read what changed in the table, but only a state of it."""
-    keys = (_DATA_EVOLUTION, "deletion-vectors.merge-on-read", "pk-clustering-override")
+    keys = (_DATA_EVOLUTION, "deletion-vectors.merge-on-read")
     _refuse("reading the changes of", [f"'{key}'" for key in keys if _is_on(options, key)])
 
 
@@ -102,7 +102,6 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "metadata.iceberg-compatible",
     "visibility-callback.enabled",
     "data-evolution.row-sidecar.enabled",
-    "pk-clustering-override",
     "data-evolution.compaction.rewrite-row-ids",
 )
 _WRITE_OFF: Final[Mapping[str, str]] = {"log.system": "none"}
@@ -128,6 +127,10 @@ def check_writable(options: TableOptions) -> None:
         reasons.append("'force-lookup' together with 'changelog-producer' = 'full-compaction'; choose 'lookup'")
     if options.is_chain_table and options.deletion_vectors_enabled:
         reasons.append("'chain-table.enabled' together with 'deletion-vectors.enabled'")
+    if options.has_primary_key and options.clustering_overrides_keys:
+        # Such reads, and such an order of rows, need files that are sorted by key.
+        by_key = ("deletion-vectors.merge-on-read", "sequence.snapshot-ordering")
+        reasons += [f"'pk-clustering-override' together with '{key}'" for key in by_key if _is_on(options, key)]
     reasons += _metadata_blockers(options)
     reasons += _iceberg_blockers(options)
     if "metastore.tag-to-partition" in raw and raw.get(_TAG_PREVIEW, "none").lower() not in ("none", "batch"):

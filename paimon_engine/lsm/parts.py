@@ -22,11 +22,10 @@ import numpy as np
 
 from paimon_engine.lsm.levels import KeyOrder, key_order
 from paimon_engine.lsm.plan import CompactTask, KeyRange
-from paimon_engine.lsm.sections import Section
+from paimon_engine.lsm.sections import Section, SectionGroup
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 
-SectionGroup = tuple[Section, ...]
 KeySamples = Sequence[bytes]
 """Keys of a file, ascending, with equally many rows between them."""
 
@@ -48,7 +47,7 @@ class _Piece:
 
 def files_to_sample(task: CompactTask, schema: TableSchema, part_bytes: int) -> list[DataFile]:
     """Files of which `split_task` needs some keys: the largest ones that span the ends of others."""
-    if task.is_move or not schema.primary_keys:
+    if task.is_move or task.is_clustered or not schema.primary_keys:
         return []
     order = key_order(schema.key_type)
     found: list[DataFile] = []
@@ -73,7 +72,7 @@ def split_task(
     `samples` are keys of files by name, of those that `files_to_sample` names. The new files of all parts together
     replace those of the task; the task alone if there is nothing to split.
     """
-    if task.is_move:
+    if task.is_move or task.is_clustered:
         return (task,)
     order = key_order(schema.key_type) if schema.primary_keys else None
     pieces = [

@@ -67,7 +67,7 @@ def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions,
     is_forced = options.raw.get(_FORCE_UP_LEVEL_0, "false").lower() == "true"
     if isinstance(found, Pick) or not level_0 or not (is_forced or options.needs_lookup):
         return found
-    count = _extend(runs, level_0, options.compaction_size_ratio_percent)
+    count = runs_of_similar_size(runs, level_0, options.compaction_size_ratio_percent)
     return _to_level(runs, count, level_max, f"'{_FORCE_UP_LEVEL_0}'" if is_forced else "level 0 is waited for")
 
 
@@ -109,17 +109,17 @@ def _pick_universal(runs: Sequence[SortedRun], level_max: int, options: TableOpt
     limit = options.compaction_max_size_amplification_percent
     if 100 * newer > limit * oldest:
         return Pick(tuple(runs), level_max, f"newer runs exceed {limit} % of the oldest")
-    count = _extend(runs, 1, options.compaction_size_ratio_percent)
+    count = runs_of_similar_size(runs, 1, options.compaction_size_ratio_percent)
     if count > 1:
         return _to_level(runs, count, level_max, "runs of similar size")
     if len(runs) > trigger:
-        count = _extend(runs, len(runs) - trigger + 1, options.compaction_size_ratio_percent)
+        count = runs_of_similar_size(runs, len(runs) - trigger + 1, options.compaction_size_ratio_percent)
         return _to_level(runs, count, level_max, f"more than {trigger} sorted runs")
     return NothingToDo("the newest run is small compared with the others")
 
 
-def _extend(runs: Sequence[SortedRun], count: int, ratio_percent: int) -> int:
-    """How many of the newest runs to take, beginning with `count`, while the next one is not larger than they are."""
+def runs_of_similar_size(runs: Sequence[SortedRun], count: int, ratio_percent: int) -> int:
+    """How many of the first runs to take, `count` at least, while the next one is not larger than they are together."""
     size = sum(run.size_bytes for run in runs[:count])
     while count < len(runs) and size * (100 + ratio_percent) / 100 >= runs[count].size_bytes:
         size += runs[count].size_bytes

@@ -15,6 +15,13 @@ from typing import Final, Literal
 
 from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
 from paimon_engine.lsm.append import pack_small_files, small_file_bytes
+from paimon_engine.lsm.clustered import (
+    ClusteredBucket,
+    clustered_bucket,
+    pick_clustered_full,
+    pick_clustered_minor,
+    too_little_to_do,
+)
 from paimon_engine.lsm.column_packs import ColumnPack, pack_column_groups
 from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
@@ -69,6 +76,8 @@ class CompactTask:
     limit: BatchLimit = BATCH_LIMIT
     row_group_bytes: int = ROW_GROUP_BYTES_MAX
     is_append: bool = False
+    is_clustered: bool = False
+    """Whether rows come into the order of other columns than the key; sections above level 0 are then by these."""
     keys: KeyRange | None = None
     changes_needed: tuple[bool, ...] | None = None
     """Only in a part: for each group of `rewrites`, whether the group that it was cut from needs its changes."""
@@ -192,12 +201,20 @@ def plan_bucket(
     options = schema.table_options
     forced = full and options.compaction_rewrites_all
     threshold = -1.0 if forced else 0.0 if full else options.compaction_delete_ratio_threshold
+    if schema.primary_keys and options.clustering_overrides_keys:
+        # Java leaves delete records in such files.
+        deleted_counts = {
+            file.name: deleted_counts.get(file.name, 0) + (file.delete_row_count or 0) for file in files if file.level
+        }
     stale = _stale_files(files, deleted_counts, threshold)
     if not schema.primary_keys:
         if options.data_evolution_enabled:
             found = pack_column_groups(files, options, schema_of or (lambda _: schema), full=full)
             return _columns_task(partition, bucket, total_buckets, found, len(files))
         return _plan_append(partition, bucket, total_buckets, files, options=options, stale=stale, full=full)
+    if options.clustering_overrides_keys:
+        found_bucket = clustered_bucket(files, schema, schema_of or (lambda _: schema))
+        return _clustered_task(partition, bucket, total_buckets, found_bucket, options, stale=stale, full=full)
     order = key_order(schema.key_type)
     runs = sorted_runs(files, order)
     level_max = level_count(files, options.num_levels) - 1
@@ -371,6 +388,37 @@ def _columns_task(
         reason="files of the same rows, and small files",
         run_count=file_count,
         is_append=True,
+    )
+
+
+def _clustered_task(
+    partition: bytes,
+    bucket: int,
+    total_buckets: int,
+    found: ClusteredBucket,
+    options: TableOptions,
+    *,
+    stale: Collection[str],
+    full: bool,
+) -> CompactTask | NothingToDo:
+    """Rows of level 0 into the order of other columns than the key, and files in that order joined."""
+    pick = pick_clustered_full if full else pick_clustered_minor
+    groups = pick(found, options, stale)
+    if not groups:
+        return too_little_to_do(found, options, full=full)
+    merges = "full compaction" if full else "level 0 is waited for" if found.level_0 else "overlapping or small files"
+    return CompactTask(
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        output_level=1,
+        drop_deletes=True,
+        rewrites=tuple(groups),
+        upgrades=(),
+        reason=merges,
+        run_count=found.run_count,
+        lookups=found.upper if found.level_0 else (),
+        is_clustered=True,
     )
 
 

@@ -20,6 +20,9 @@ Ints = NDArray[np.int64]
 Section = tuple[tuple[DataFile, ...], ...]
 """Runs of a section, oldest first; the files of a run are disjoint and in key order."""
 
+SectionGroup = tuple[Section, ...]
+"""Sections whose rows come into new files together."""
+
 
 def sections(files: Sequence[DataFile], order: KeyOrder) -> list[Section]:
     """Sections in key order; no key is in two of them. Each has the minimum number of runs for its files."""

@@ -65,7 +65,7 @@ def _check_first_row(options: TableOptions) -> None:
             f"'merge-engine' = 'first-row' requires 'changelog-producer' = 'none' or 'lookup', "
             f"not with '{options.changelog_producer}'"
         )
-    if options.deletion_vectors_enabled:
+    if options.deletion_vectors_enabled and not options.clustering_overrides_keys:
         raise InvalidArgumentError(
             "'merge-engine' = 'first-row' never replaces a row, so it needs no 'deletion-vectors.enabled' = 'true'"
         )

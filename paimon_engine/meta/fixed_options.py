@@ -30,6 +30,7 @@ FIXED_OPTIONS: Final = frozenset(
         "partial-update.remove-record-on-sequence-group",
         "aggregation.remove-record-on-delete",
         "force-lookup",
+        "pk-clustering-override",
         "row-tracking.enabled",
         "data-evolution.enabled",
         "data-file.path-directory",

@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.file_index.kinds import check_column, index_specs
-from paimon_engine.meta import snapshot_order
 from paimon_engine.meta.blobs import check_blobs
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.chain_rules import check_chain_table
+from paimon_engine.meta.clustered_keys import check_clustered_keys
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
+from paimon_engine.meta.snapshot_order import check_snapshot_ordering
 from paimon_engine.meta.stats import parse_stats_mode
 from paimon_engine.meta.variants import check_variants, holds_variant
 from paimon_engine.meta.vectors import check_vectors
@@ -68,7 +69,8 @@ def check_schema(schema: TableSchema) -> None:
     _check_lists(schema.options)
     _check_defaults(schema)
     _check_sequence_fields(schema)
-    _check_snapshot_ordering(schema)
+    check_snapshot_ordering(schema)
+    check_clustered_keys(schema)
     if schema.primary_keys:
         _check_levels(schema.table_options)
     _check_changelog(schema)
@@ -340,22 +342,6 @@ def _check_sequence_fields(schema: TableSchema) -> None:
         raise InvalidArgumentError(
             f"'sequence.field' needs a primary key that contains all partition keys; {list(schema.primary_keys)} lacks "
             f"some of {list(schema.partition_keys)}"
-        )
-
-
-def _check_snapshot_ordering(schema: TableSchema) -> None:
-    """Raises InvalidArgumentError where snapshots cannot order the rows of a key."""
-    options, key = schema.table_options, snapshot_order.OPTION
-    if not options.snapshot_ordering:
-        return
-    if not schema.primary_keys:
-        raise InvalidArgumentError(f"'{key}' = 'true' needs a primary key; leave it out")
-    if options.sequence_fields:
-        raise InvalidArgumentError(f"'{key}' = 'true' and 'sequence.field' exclude each other; leave one of them out")
-    if options.raw.get("write-only", "false").strip().lower() != "true":
-        raise InvalidArgumentError(
-            f"'{key}' = 'true' needs 'write-only' = 'true': Java's writers would compact rows before their snapshot is "
-            "known; compactions of their own are not affected"
         )
 
 

@@ -21,8 +21,27 @@ from typing import Any, Final
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.meta.manifest import DataFile, FileKind, FileSource, ManifestEntry
+from paimon_engine.meta.schema import TableSchema
 
 OPTION: Final = "sequence.snapshot-ordering"
+
+
+def check_snapshot_ordering(schema: TableSchema) -> None:
+    """Raises InvalidArgumentError where snapshots cannot order the rows of a key."""
+    options = schema.table_options
+    if not options.snapshot_ordering:
+        return
+    if not schema.primary_keys:
+        raise InvalidArgumentError(f"'{OPTION}' = 'true' needs a primary key; leave it out")
+    if options.sequence_fields:
+        raise InvalidArgumentError(
+            f"'{OPTION}' = 'true' and 'sequence.field' exclude each other; leave one of them out"
+        )
+    if options.raw.get("write-only", "false").strip().lower() != "true":
+        raise InvalidArgumentError(
+            f"'{OPTION}' = 'true' needs 'write-only' = 'true': Java's writers would compact rows before their snapshot "
+            "is known; compactions of their own are not affected"
+        )
 
 
 def has_number_of_snapshot(file: DataFile) -> bool:

@@ -20,7 +20,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import parse_where
 from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.compaction.sorting import sort_rows
+from paimon_engine.table.files.sorting import sort_rows
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import live_entries, live_index_files

@@ -182,7 +182,7 @@ CASES: dict[str, Case] = {
     "snapshot ordering": Case(
         {"sequence.snapshot-ordering": "true", "write-only": "true"}, by_java=True, compacts=False
     ),
-    "clustering override": Case({**DV, "pk-clustering-override": "true", "clustering.columns": "v"}, by_java=True),
+    "clustering override": Case({**DV, "pk-clustering-override": "true", "clustering.columns": "v"}),
     "null keys": Case({"primary-key.nullable": "true"}, compacts=False, more=_write_null_keys),
     "null keys, compacted": Case({"primary-key.nullable": "true"}, more=_write_null_keys),
     "variants": Case(by_java=True, second="VARIANT"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from paimon_engine import UnsupportedError, open_table
+from paimon_engine import open_table
 from tests.support.canonical import rows_of, text_of
 from tests.support.oracle import JavaPaimon
 
@@ -34,8 +36,9 @@ def made(java: JavaPaimon, path: Path, kind: str) -> str:
     java.call("create_table", table=str(path), fields=FIELDS, primary_keys=["k"], partition_keys=[], options=options)
     for step in range(10):
         keys = range(step * 13 % 40, step * 13 % 40 + 25)
-        kinds = {"row_kinds": ["-D" if key % 9 == step else "+I" for key in keys]} if kind != "first row" else {}
-        java.call("write", table=str(path), rows=[row(key, step) for key in keys], **kinds)
+        deletes = kind != "first row"
+        rows = [["-D" if deletes and key % 9 == step else "+I", *row(key, step)] for key in keys]
+        java.call("write", table=str(path), rows=rows, kinds=True)
         if step == 5:
             java.call("compact", table=str(path), full=True)
     java.call("compact", table=str(path), full=False)
@@ -83,13 +86,68 @@ def test_what_does_not_change_rows_works(paimon2: JavaPaimon, tmp_path: Path):
     assert table.verify("rows").problems == ()
 
 
-def test_what_would_change_rows_is_refused_by_name(paimon2: JavaPaimon, tmp_path: Path):
-    path = made(paimon2, tmp_path / "t", "deduplicate")
-    table, name = open_table(path), r"'pk-clustering-override'"
+OURS = {"write": 4, "delete": 2, "compact": 3, "full": 1}
+SEED = int(os.environ.get("PAIMON_CLUSTERED_SEED", "1"))
 
-    with pytest.raises(UnsupportedError, match=name):
-        table.write(pa.table({"k": [1], "city": ["Lima"], "v": [1]}))
-    with pytest.raises(UnsupportedError, match=name):
-        table.compact(full=True)
-    with pytest.raises(UnsupportedError, match=name):
-        table.to_arrow(incremental=(1, 3))
+
+class Turns:
+    """A table that Java and we write and compact in turns, and the rows that it must have when all is compacted."""
+
+    def __init__(self, java: JavaPaimon, path: str, kind: str, seed: int) -> None:
+        self.java, self.path, self.rng = java, path, Random(f"{kind} {seed}")
+        self.keeps_first = kind == "first row"
+        self.expected: dict[int, list[Any]] = {}
+
+    def take(self, number: int) -> None:
+        """A write, or a compaction, by one of both."""
+        by_java = self.rng.random() < 0.5
+        what = self.rng.choices(list(OURS), list(OURS.values()))[0]
+        rows = [row(key, number) for key in sorted(self.rng.sample(range(60), self.rng.randint(1, 30)))]
+        if what == "write" or (what == "delete" and self.keeps_first):
+            self.write(rows, by_java=by_java)
+        elif what == "delete":
+            self.delete(rows, by_java=by_java)
+        elif by_java:
+            self.java.call("compact", table=self.path, full=what == "full")
+        else:
+            open_table(self.path).compact(full=what == "full")
+
+    def write(self, rows: list[list[Any]], *, by_java: bool) -> None:
+        if by_java:
+            self.java.call("write", table=self.path, rows=rows)
+        else:
+            open_table(self.path).write(columns_of(rows))
+        for one in rows:
+            self.expected[one[0]] = self.expected.get(one[0], one) if self.keeps_first else one
+
+    def delete(self, rows: list[list[Any]], *, by_java: bool) -> None:
+        if by_java:
+            self.java.call("write", table=self.path, rows=[["-D", *one] for one in rows], kinds=True)
+        else:
+            open_table(self.path).write(columns_of(rows), row_kinds=["-D"] * len(rows))
+        for one in rows:
+            self.expected.pop(one[0], None)
+
+
+def columns_of(rows: list[list[Any]]) -> pa.Table:
+    return pa.table(dict(zip(("k", "city", "v"), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_turns_with_java_on_one_table(kind: str, paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    options = {"bucket": "1", "pk-clustering-override": "true", "clustering.columns": "city", **KINDS[kind]}
+    options |= {"num-sorted-run.compaction-trigger": "3"}
+    paimon2.call("create_table", table=path, fields=FIELDS, primary_keys=["k"], partition_keys=[], options=options)
+    turns = Turns(paimon2, path, kind, SEED)
+
+    for number in range(20):
+        turns.take(number)
+        assert sorted_rows(rows_of(open_table(path).to_arrow())) == sorted_rows(paimon2.read(path)), number
+    table = open_table(path)
+    table.compact(full=True)
+    found = sorted_rows(rows_of(table.to_arrow()))
+
+    assert found == sorted_rows(turns.expected.values()) == sorted_rows(paimon2.read(path))
+    assert table.verify("rows").problems == ()
+    paimon2.assert_sound(path)

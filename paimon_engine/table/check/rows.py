@@ -31,9 +31,10 @@ from paimon_engine.format.hash_index import Hashes
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.meta.blobs import is_blob_file
+from paimon_engine.meta.clustered_keys import order_columns
 from paimon_engine.meta.cut_bounds import cut_values, may_be_cut, upper
 from paimon_engine.meta.index_manifest import IndexFile
-from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.row_tracking import statistics_columns, stores_row_ids, with_tracking
 from paimon_engine.meta.schema import KEY_PREFIX, VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.stats import (
@@ -62,6 +63,9 @@ _NO_KEYS: Final = (
 _CUT_BOUND: Final = (
     "column {}: its largest value is cut to microseconds in the manifest, as pypaimon writes it; filters still find "
     "its rows here, but readers that trust the bound may not, and a compaction that rewrites the file notes it rightly"
+)
+_NOT_IN_ORDER: Final = (
+    "its rows are not in the order of {}: filters on them read more of it; a compaction that rewrites it sorts them"
 )
 _CUT_PARTITION: Final = (
     "partition column {}: its value is cut to microseconds in the manifest, as pypaimon writes it; every reader gives "
@@ -152,8 +156,9 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     if file.format == "parquet":
         with store_of(table, task.path).open(task.path) as stream:
             check_page_sizes(stream, parquet.footer(stream, task.path), task.path, trusts_footer=False)
-    is_sorted = has_keys and task.entry.bucket >= 0 and not schema.table_options.clustering_overrides_keys
-    check = _FileCheck(task.entry, schema, is_sorted=is_sorted, hashes=hashes)
+    # Postponed rows have no order.
+    ordered_by = _order_of(schema, file) if task.entry.bucket >= 0 else None
+    check = _FileCheck(task.entry, schema, ordered_by=ordered_by, hashes=hashes)
     location = BucketLocation(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
     with closing(read_stored_keys(table, location, file)) as keys:
@@ -168,6 +173,14 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     with naming(f"{task.path}: statistics in its manifest"):
         check.finish()
     return FileFindings(task.path, check.problems, check.notes)
+
+
+def _order_of(schema: TableSchema, file: DataFile) -> RowType | None:
+    """The columns that the rows of a file are ordered by."""
+    if not schema.primary_keys:
+        return None
+    other = order_columns(schema) if file.level else None
+    return schema.key_type if other is None else other
 
 
 class _Taking:
@@ -204,12 +217,15 @@ def _has_null(key_type: RowType, columns: Sequence[pa.Array]) -> bool:
 class _FileCheck:
     """Sees the batches of one file, in order."""
 
-    def __init__(self, entry: ManifestEntry, schema: TableSchema, *, is_sorted: bool, hashes: Hashes | None) -> None:
+    def __init__(
+        self, entry: ManifestEntry, schema: TableSchema, *, ordered_by: RowType | None, hashes: Hashes | None
+    ) -> None:
         self._entry = entry
         self._hashes = hashes
         self._file = entry.file
         self._schema = schema
-        self._is_sorted = is_sorted
+        self._ordered_by = ordered_by
+        self._is_by_key = ordered_by is not None and ordered_by == schema.key_type
         self._last: pa.RecordBatch | None = None
         self._problems: list[str] = []
         self._notes: list[str] = []
@@ -230,8 +246,8 @@ class _FileCheck:
         if self._schema.primary_keys:
             kinds = pc.is_in(batch[VALUE_KIND], value_set=pa.array(_RETRACTING, pa.int8()))
             self._retracting += pc.sum(kinds).as_py() or 0
-        if self._is_sorted and not self._problems:
-            self._order(batch.select(self._schema.key_type.names))
+        if self._ordered_by is not None and not self._problems:
+            self._order(self._ordered_by, batch.select(self._ordered_by.names))
         self._check_bucket_of_rows(batch)
         self._rows += batch.num_rows
 
@@ -285,20 +301,23 @@ class _FileCheck:
         else:
             self._problems.append("has rows of another partition")
 
-    def _order(self, keys: pa.RecordBatch) -> None:
-        key_type = self._schema.key_type
-        if _has_null(key_type, keys.columns):
+    def _order(self, columns: RowType, rows: pa.RecordBatch) -> None:
+        """Keys must ascend; another order only makes filters faster, so a row out of order is no problem of its own."""
+        if _has_null(columns, rows.columns):
             self._problems.append("a key is null")
             return
-        with_last = keys if self._last is None else pa.concat_batches([self._last, keys])
-        normal: npt.NDArray[Any] = normalise_keys(with_last.columns, [field.type for field in key_type])
+        with_last = rows if self._last is None else pa.concat_batches([self._last, rows])
+        normal: npt.NDArray[Any] = normalise_keys(with_last.columns, [field.type for field in columns])
         # 0.0 and −0.0 are two keys to Java, and one here.
-        ascends = normal[1:] >= normal[:-1] if any(map(is_float, key_type)) else normal[1:] > normal[:-1]
+        may_repeat = not self._is_by_key or any(map(is_float, columns))
+        ascends = normal[1:] >= normal[:-1] if may_repeat else normal[1:] > normal[:-1]
         wrong = np.flatnonzero(~ascends)
-        if len(wrong):
+        if len(wrong) and self._is_by_key:
             row = int(wrong[0]) + 1 + self._rows - (0 if self._last is None else 1)
             self._problems.append(f"its keys do not ascend at row {row}")
-        self._last = keys.slice(keys.num_rows - 1)
+        elif len(wrong):
+            self.note(_NOT_IN_ORDER.format(", ".join(columns.names)))
+        self._last = rows.slice(rows.num_rows - 1)
 
     def note(self, what: str) -> None:
         """Adds a note on the file."""

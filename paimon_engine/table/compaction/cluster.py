@@ -28,12 +28,12 @@ from paimon_engine.merge.keys import Keys
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.row_tracking import stores_row_ids
-from paimon_engine.table.compaction.sorting import sort_rows
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.files.row_ids import for_rewriting
+from paimon_engine.table.files.sorting import sort_rows
 from paimon_engine.table.state.handle import PlainTable
 from paimon_engine.types import to_arrow_schema
 

@@ -122,7 +122,11 @@ def _plan_bucket(plan: CompactionPlan, bucket: Bucket, total_buckets: int) -> Co
 def _by_need(plan: CompactionPlan, task: CompactTask) -> tuple[float, int, Bucket]:
     """Where reads cost most comes first, and of these where a compaction costs least."""
     bucket = (task.partition, task.bucket)
-    return -read_amplification(plan.files[bucket], plan.table.schema), task.bytes_to_rewrite, bucket
+    return (
+        -read_amplification(plan.files[bucket], plan.table.schema, plan.table.schema_of),
+        task.bytes_to_rewrite,
+        bucket,
+    )
 
 
 def _deleted_counts(table: TableHandle, bucket: Bucket, files: Sequence[IndexFile]) -> Mapping[str, int]:

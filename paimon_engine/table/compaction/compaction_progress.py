@@ -91,7 +91,8 @@ class BucketProgress:
     def report(self, table: TableHandle, key: Bucket) -> BucketReport:
         """What the result says about it."""
         task, before, after = self.task, self.before, self.after
-        later = expected_files(task, before, table.schema) if task is not None and after is None else after
+        schema, schema_of = table.schema, table.schema_of
+        later = expected_files(task, before, schema, schema_of) if task is not None and after is None else after
         return BucketReport(
             partition=texts_of_key(table, key[0]),
             bucket=key[1],
@@ -106,8 +107,8 @@ class BucketProgress:
             memory_bytes=0 if task is None else task.memory_bytes,
             reason=None if task is None else task.reason,
             skipped=self.skipped if task is None else None,
-            read_amplification_before=read_amplification(before, table.schema),
-            read_amplification_after=None if later is None else read_amplification(later, table.schema),
+            read_amplification_before=read_amplification(before, schema, schema_of),
+            read_amplification_after=None if later is None else read_amplification(later, schema, schema_of),
             tasks=0 if task is None else self.part_count,
             is_left=self.is_left,
         )

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.env import Env
+from paimon_engine.lsm.clustered import clustered_bucket
 from paimon_engine.lsm.levels import key_order, level_count
 from paimon_engine.lsm.sections import sections
 from paimon_engine.merge.deduplicate import deduplicate
@@ -24,6 +25,7 @@ from paimon_engine.merge.functions import check_storable, sequence_order
 from paimon_engine.merge.records import drop_retracts
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.table.compaction.clustered import ClusteredRows, in_order
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.bucketing import bucket_numbers
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -58,11 +60,13 @@ def rescale_bucket(env: Env, task: RescaleTask) -> CommitMessage:
     table = task.table.load(env)
     keyed = bool(table.schema.primary_keys)
     files = [file for members in task.files.values() for file in members]
-    level = level_count(files, table.options.num_levels) - 1 if keyed else 0
+    is_clustered = table.options.clustering_overrides_keys
+    level = 1 if is_clustered else level_count(files, table.options.num_levels) - 1 if keyed else 0
     source = FileSource.COMPACT if keyed else FileSource.APPEND
     writer = RollingWriter(table, task.partition, task.bucket, level=level, source=source)
     try:
-        for rows in _merged(table, task) if keyed else _appended(table, task):
+        read = _in_order if is_clustered else _merged if keyed else _appended
+        for rows in read(table, task):
             writer.write(rows)
         written = tuple(writer.finish())
     except BaseException:
@@ -77,6 +81,19 @@ def _merged(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]:
     order = replace(sequence_order(table.options), by_arrival=True)
     for window in merge_runs(runs, table.schema.key_type, order):
         yield deduplicate(window)
+
+
+def _in_order(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]:
+    """Rows of the new bucket, where they are in the order of other columns than the key."""
+
+    def found() -> Iterator[pa.RecordBatch]:
+        for number, files in task.files.items():
+            vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
+            rows = ClusteredRows(table, task.partition, number, vectors)
+            for batch in rows.all_of(clustered_bucket(files, table.schema, table.schema_of)):
+                yield _of_bucket(table, task.bucket, batch)
+
+    return in_order(table.schema, found())
 
 
 def _of_old_bucket(table: TableHandle, task: RescaleTask, number: int) -> Iterator[pa.RecordBatch]:

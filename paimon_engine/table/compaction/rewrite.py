@@ -26,6 +26,7 @@ from paimon_engine.meta.files_beside import of_data_files
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpired
+from paimon_engine.table.compaction.clustered import rewrite_clustered
 from paimon_engine.table.compaction.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -67,6 +68,8 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     check_files_writable(table)
     if table.options.data_evolution_enabled:
         return _ColumnsRewrite(replace(table, schema=in_one_file(table.schema)), work).run()
+    if table.options.clustering_overrides_keys:
+        return rewrite_clustered(table, work.task, work.vectors)
     return _Rewrite(for_rewriting(table), work).run()
 
 

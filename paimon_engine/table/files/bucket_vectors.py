@@ -60,11 +60,18 @@ class BucketVectors:
         """
         return self._vectors().get(data_file)
 
+    def marked_rows(self, data_file: str) -> RowBitmap | None:
+        """Deleted rows of a data file, with those that the task has marked; None if there are none.
+
+        Raises: NotFoundError, CorruptTableError.
+        """
+        return self._changed.get(data_file, self.deleted_rows(data_file))
+
     def mark(self, data_file: str, rows: RowBitmap) -> None:
         """Rows of a data file that are deleted from now on; those of before stay so."""
         if not len(rows):
             return
-        before = self._changed.get(data_file, self.deleted_rows(data_file))
+        before = self.marked_rows(data_file)
         self._changed[data_file] = rows if before is None else before | rows
 
     def add(self, files: Iterable[IndexFile]) -> None:

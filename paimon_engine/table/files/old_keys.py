@@ -31,10 +31,17 @@ def with_keys_of_today(
 
     Raises: UnsupportedError if files are in another order than that of today.
     """
-    entries, keys = list(entries), table.schema.trimmed_primary_keys
+    entries = list(entries)
     if table.options.clustering_overrides_keys:
-        # They are no keys, and nothing depends on their order.
-        return entries
+        # Above level 0 they are no keys.
+        new = iter(_of_today(table, (entry for entry in entries if not entry.file.level), lenient=lenient))
+        return [entry if entry.file.level else next(new) for entry in entries]
+    return _of_today(table, entries, lenient=lenient)
+
+
+def _of_today(table: TableHandle, entries: Iterable[ManifestEntry], *, lenient: bool) -> list[ManifestEntry]:
+    """As `with_keys_of_today`, of entries with keys."""
+    entries, keys = list(entries), table.schema.trimmed_primary_keys
     old: dict[int, RowType] = {}
     for schema_id in {entry.file.schema_id for entry in entries} if keys else ():
         schema = table.schema_of(schema_id)

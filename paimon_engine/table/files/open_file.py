@@ -16,6 +16,7 @@ from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.parquet import ParquetWriter
 from paimon_engine.format.parquet_row_groups import StoredRowGroup
 from paimon_engine.merge.records import is_retract
+from paimon_engine.meta.clustered_keys import order_columns
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
@@ -64,6 +65,8 @@ class OpenFile:
         apart = self._writer.stored_bounds is not None
         self._value_stats = StatsCollector([field.type for field in values], value_modes, rules, bounds_apart=apart)
         self._key_stats = StatsCollector([field.type for field in keys], key_modes, rules, bounds_apart=apart)
+        ordered_by = order_columns(table.schema) if traits.level and not traits.is_changelog else None
+        self._ends_type = keys if ordered_by is None else ordered_by
         self._min_key = EMPTY_ROW
         self._last_key: pa.RecordBatch | None = None
         self._sequence: tuple[int, int] | None = None
@@ -110,17 +113,17 @@ class OpenFile:
         return pa.RecordBatch.from_arrays(arrays, names=self._schema.names)
 
     def _note_keys(self, rows: pa.RecordBatch) -> None:
-        keys = rows.select(list(self._table.schema.trimmed_primary_keys))
-        self._key_stats.add(keys)
+        self._key_stats.add(rows.select(list(self._table.schema.trimmed_primary_keys)))
+        ends = rows.select(list(self._ends_type.names))
         if self._row_count == 0:
-            self._min_key = self._key_of(keys.slice(0, 1))
-        self._last_key = keys.slice(keys.num_rows - 1, 1)
+            self._min_key = self._key_of(ends.slice(0, 1))
+        self._last_key = ends.slice(ends.num_rows - 1, 1)
         bounds = pc.min_max(rows[SEQUENCE_NUMBER])
         self.note_sequence(bounds["min"].as_py(), bounds["max"].as_py())
         self._delete_row_count += int(is_retract(np.asarray(rows[VALUE_KIND])).sum())
 
     def _key_of(self, row: pa.RecordBatch) -> bytes:
-        types = [field.type for field in self._table.schema.key_type]
+        types = [field.type for field in self._ends_type]
         values = [internal_values(column, kind)[0] for column, kind in zip(row.columns, types, strict=True)]
         return encode_row(types, values, reserve_null=True)
 

@@ -19,17 +19,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Final
 
 import pyarrow as pa
 
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sections
+from paimon_engine.merge.curves import to_column
+from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.records import drop_retracts
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.files.data_file import BucketLocation, bucket_location
 from paimon_engine.table.files.deletion_vectors import VectorLocation, VectorReader, vector_locations
+from paimon_engine.table.files.sorting import sort_rows
 from paimon_engine.table.read.read_request import Changes, Difference
 from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
 from paimon_engine.table.read.scan import Split, splits_of, visible_entries, visible_to_readers
@@ -37,6 +41,9 @@ from paimon_engine.table.state.changelogs import Commit, read_commit
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.level_mode import check_mode
 from paimon_engine.table.state.manifests import changelog_entries, delta_entries
+
+_SORT_BYTES: Final = 256 << 20
+_PLACE: Final = "__paimon_place_of_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +205,26 @@ def _state(
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the files' rows, sorted by key."""
     vectors = None if locations is None else VectorReader(table, locations)
+    if table.options.clustering_overrides_keys:
+        yield from _by_key(table, location, [entry.file for entry in entries], vectors)
+        return
     for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
         for merged in merge_section(table, location, section, table.schema.row_type.names, vectors=vectors):
             yield drop_retracts(merged)
+
+
+def _by_key(
+    table: TableHandle, location: BucketLocation, files: Sequence[DataFile], vectors: VectorReader | None
+) -> Iterator[pa.RecordBatch]:
+    """All columns of the rows of files that are in another order, sorted by key; each key is in one file."""
+    columns = table.schema.key_type
+
+    def placed() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            for rows in merge_section(table, location, ((file,),), table.schema.row_type.names, vectors=vectors):
+                kept = drop_retracts(rows)
+                keys = normalise_keys([kept[field.name] for field in columns], [field.type for field in columns])
+                yield kept.append_column(_PLACE, to_column(keys))
+
+    for rows in sort_rows(placed(), _PLACE, _SORT_BYTES):
+        yield rows.remove_column(rows.num_columns - 1)

@@ -52,12 +52,14 @@ import pyarrow.compute as pc
 from paimon_engine.format.binary_row import decode_row, to_arrow_array
 from paimon_engine.merge.keys import Keys, join_keys, normalise_keys
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options import TableOptions
 from paimon_engine.predicate import And, Compare, IsNull, Or, Predicate
 from paimon_engine.table.commit.commit import IndexRead
 from paimon_engine.table.files.bucketing import BucketRows, partition_codes, split_by_assigned_bucket
+from paimon_engine.table.files.deletion_vectors import vector_locations
 from paimon_engine.table.read.reader import RowSelection, read_split
-from paimon_engine.table.read.scan import splits_of
+from paimon_engine.table.read.scan import Split, splits_of
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.write.bucket_assignment import BucketRule, fill_buckets
@@ -218,10 +220,20 @@ def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _Ke
     where = _key_range(table, incoming)
     wanted = RowSelection(columns=table.schema.primary_keys, where=where)
     # All files, also level 0 of a first-row table, which readers do not see: its keys must not be written again.
-    for split in splits_of(table, live_entries(table, read.snapshot), where):
+    for split in _splits(table, read.snapshot, where):
         number = incoming.partitions.number(split.partition)
         for rows in read_split(table, split, wanted):
             at.note(_keys(table.schema, rows), number, split.bucket)
+
+
+def _splits(table: TableHandle, snapshot: Snapshot | None, where: Predicate | None) -> list[Split]:
+    """All files, merged by key where files are sorted by it; newer ones come later."""
+    entries = live_entries(table, snapshot)
+    if not table.options.clustering_overrides_keys:
+        return splits_of(table, entries, where)
+    upper, level_0 = ([entry for entry in entries if bool(entry.file.level) is above] for above in (True, False))
+    vectors = vector_locations(table, snapshot)
+    return [*splits_of(table, upper, where, vectors=vectors), *splits_of(table, level_0, where)]
 
 
 def _key_range(table: TableHandle, incoming: _Incoming) -> Predicate | None:

@@ -785,7 +785,9 @@ public class Paimon2 {
             if (table.coreOptions().rowTrackingEnabled() && file.firstRowId() == null && !storesIds) {
                 problems.add("no row ids in " + path);
             }
-            if (file.level() > 0 && !table.primaryKeys().isEmpty()) {
+            // Such files have the ends of other columns where others have their smallest and largest key.
+            boolean hasKeys = !"true".equals(table.options().get("pk-clustering-override"));
+            if (file.level() > 0 && hasKeys && !table.primaryKeys().isEmpty()) {
                 runs.computeIfAbsent(folder + "/" + file.level(), any -> new ArrayList<>()).add(entry);
             }
         }

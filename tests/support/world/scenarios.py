@@ -339,6 +339,12 @@ SCENARIOS = (
     Scenario("compact a chain table", chained, _job(CompactChainTable([{"p": "20200103"}])), takes_back=True),
     Scenario("cluster", _with(appended), _job(Cluster(("k", "v"))), takes_back=True),
     Scenario("compact postponed rows", _postponed, _job(Compact(full=True)), takes_back=True),
+    Scenario(
+        "compact in the order of another column",
+        _with(compacted, **_VECTORS, pk_clustering_override="true", clustering__columns="v"),
+        _job(Compact(full=True)),
+        takes_back=True,
+    ),
     Scenario("delete rows", _with(appended, **_VECTORS), _job(DeleteRows("k < 4")), takes_back=True),
     Scenario(
         "delete rows with data evolution",

@@ -21,8 +21,16 @@ _RUNS_EXPECTED = 64
 """More runs than this take more memory when they are merged: those of a stream 20 times as large as the memory."""
 
 
-def sort_rows(batches: Iterable[pa.RecordBatch], column: str, memory_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows in ascending order of a column without nulls, in about that much memory; runs are on the local disk."""
+def sort_rows(
+    batches: Iterable[pa.RecordBatch],
+    column: str,
+    memory_bytes: int,
+    sorted_runs: Sequence[Iterator[pa.RecordBatch]] = (),
+) -> Iterator[pa.RecordBatch]:
+    """The rows in ascending order of a column without nulls, in about that much memory; runs are on the local disk.
+
+    `sorted_runs` are more rows, in order already, of which a batch each is in memory.
+    """
     room = max(1, memory_bytes // 3)
     with tempfile.TemporaryDirectory(prefix="paimon-sort-") as directory:
         buffered: list[pa.RecordBatch] = []
@@ -36,13 +44,14 @@ def sort_rows(batches: Iterable[pa.RecordBatch], column: str, memory_bytes: int)
                 _write_run(runs[-1], buffered, column, room // _RUNS_EXPECTED)
                 buffered, buffered_bytes = [], 0
         if not runs:
-            yield from _sorted(buffered, column, BATCH_ROWS)
+            in_memory = _sorted(buffered, column, BATCH_ROWS)
+            yield from _merged([in_memory, *sorted_runs], column) if sorted_runs else in_memory
             return
         if buffered:
             runs.append(f"{directory}/{len(runs)}.arrow")
             _write_run(runs[-1], buffered, column, room // _RUNS_EXPECTED)
             buffered = []
-        yield from _merged([_read_run(path) for path in runs], column)
+        yield from _merged([*map(_read_run, runs), *sorted_runs], column)
 
 
 def _sorted(buffered: Sequence[pa.RecordBatch], column: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
