@@ -7,7 +7,8 @@ Source: `ConflictDetection` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,7 +17,7 @@ from paimon_engine.format.binary_row import decode_row, row_order
 from paimon_engine.meta.column_files import check_covered, column_groups
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.files_beside import is_beside
-from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
 from paimon_engine.meta.row_tracking import first_row_id
 from paimon_engine.types import RowType
 
@@ -101,6 +102,29 @@ def find_unknown(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]
         for entry in live
         if (entry.partition, entry.bucket, entry.file.level, entry.file.name) not in removed
     ]
+
+
+def find_updates(
+    live: Sequence[ManifestEntry],
+    known: Mapping[Bucket, Collection[str]],
+    fields: Collection[int],
+    columns_of: Callable[[DataFile], RowType],
+) -> list[BucketConflict]:
+    """Files of others with some of the columns `fields`, by id, of rows whose files by now are `known` by name."""
+    seen = [entry for entry in live if entry.file.name in known[entry.partition, entry.bucket]]
+    whole = [entry.file for entry in seen if not is_beside(entry.file)]
+    ranges = sorted({(first_row_id(file) or 0, file.row_count) for file in whole})
+    starts = [first for first, _ in ranges]
+    found = []
+    for entry in live:
+        bucket, file = (entry.partition, entry.bucket), entry.file
+        first = first_row_id(file)
+        place = -1 if first is None else bisect_right(starts, first) - 1
+        if file.name in known[bucket] or place < 0 or (first or 0) >= sum(ranges[place]):
+            continue
+        if not set(fields).isdisjoint(one.id for one in columns_of(file)):
+            found.append(BucketConflict(*bucket, f"others have updated the same columns, in {file.name}"))
+    return found
 
 
 def _total_buckets_changed(

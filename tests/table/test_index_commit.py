@@ -17,7 +17,7 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.state.manifests import live_entries, live_index_files
 from paimon_engine.table.write.writer import write_batches, write_state
 from tests.table.conftest import MakeTable, Subject
 
@@ -27,11 +27,14 @@ COLUMNS = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa
 @pytest.fixture(params=["bucketed", "unaware"])
 def subject(request: pytest.FixtureRequest, make_table: MakeTable) -> Subject:
     table = make_table(COLUMNS, primary_keys=["k"] if request.param == "bucketed" else [])
-    return table.write({"k": [1, 2], "v": ["a", "b"]})
+    return table.write({"k": [1, 2], "v": ["a", "b"]}).write({"k": [3], "v": ["c"]})
 
 
-def vectors(table: Subject, name: str, *data_files: str) -> IndexFile:
-    ranges = tuple(VectorRange(file, 1 + 30 * number, 22, 1) for number, file in enumerate(data_files))
+def vectors(table: Subject, name: str, *data_files: int) -> IndexFile:
+    """An index file with vectors of the data files with these numbers, in order of their rows."""
+    entries = live_entries(table.handle, table.snapshot)
+    names = [entry.file.name for entry in sorted(entries, key=lambda entry: entry.file.min_sequence_number)]
+    ranges = tuple(VectorRange(names[file], 1 + 30 * number, 22, 1) for number, file in enumerate(data_files))
     entry = IndexFile(b"\0" * 12, 0, DELETION_VECTORS, name, 100, len(ranges), ranges)
     return replace(entry, partition=table.messages({"k": [9], "v": ["x"]})[0].partition)
 
@@ -55,11 +58,11 @@ def live(table: Subject) -> list[str]:
 
 @pytest.mark.parametrize("kind", [CommitKind.APPEND, CommitKind.COMPACT])
 def test_index_files_are_added_removed_and_kept(subject: Subject, kind: CommitKind):
-    one, two = vectors(subject, "index-1", "f-1"), vectors(subject, "index-2", "f-1", "f-2")
+    one, two = vectors(subject, "index-1", 0), vectors(subject, "index-2", 0, 1)
 
     assert isinstance(committed(subject, message(subject, new=[one]), kind=kind), Committed)
     manifest = subject.snapshot.index_manifest
-    subject.write({"k": [3], "v": ["c"]})
+    subject.write({"k": [4], "v": ["d"]})
     assert (live(subject), subject.snapshot.index_manifest) == (["index-1"], manifest)
     assert isinstance(committed(subject, message(subject, new=[two], gone=[one]), kind=kind), Committed)
     assert live_index_files(subject.handle, subject.snapshot) == [two]
@@ -68,7 +71,7 @@ def test_index_files_are_added_removed_and_kept(subject: Subject, kind: CommitKi
 
 
 def test_a_file_that_others_have_replaced_is_a_conflict(subject: Subject):
-    one, two, three = (vectors(subject, f"index-{number}", "f-1") for number in (1, 2, 3))
+    one, two, three = (vectors(subject, f"index-{number}", 0) for number in (1, 2, 3))
     committed(subject, message(subject, new=[one]))
     committed(subject, message(subject, new=[two], gone=[one]))
     before = subject.snapshot
@@ -80,8 +83,22 @@ def test_a_file_that_others_have_replaced_is_a_conflict(subject: Subject):
     assert subject.snapshot == before
 
 
+def test_vectors_of_a_data_file_that_is_not_live_are_a_conflict(subject: Subject):
+    one = vectors(subject, "index-1", 0)
+    [vector] = one.vectors
+    lost = replace(one, vectors=(replace(vector, data_file="data-of-before"),))
+
+    outcome = committed(subject, message(subject, new=[lost]))
+
+    assert isinstance(outcome, Conflict)
+    assert "data-of-before was already replaced" in outcome.conflicts[0].reason
+    # What an engine has left in an index file goes with it, or stays: it marks nothing.
+    left = message(subject, new=[replace(lost, name="index-2")], gone=[lost])
+    assert left.marked_files() == set()
+
+
 def test_a_file_whose_place_others_have_taken_is_a_conflict(subject: Subject):
-    one, two = vectors(subject, "index-1", "f-1"), vectors(subject, "index-2", "f-2")
+    one, two = vectors(subject, "index-1", 0), vectors(subject, "index-2", 1)
     committed(subject, message(subject, new=[one]))
 
     outcome = committed(subject, message(subject, new=[two]))
@@ -92,13 +109,13 @@ def test_a_file_whose_place_others_have_taken_is_a_conflict(subject: Subject):
         # Without buckets a partition has as many files as writers made, each for data files of its own.
         assert isinstance(outcome, Committed)
         assert live(subject) == ["index-1", "index-2"]
-        again = committed(subject, message(subject, new=[vectors(subject, "index-3", "f-2")]))
+        again = committed(subject, message(subject, new=[vectors(subject, "index-3", 1)]))
         assert isinstance(again, Conflict)
 
 
 def test_files_of_different_kinds_do_not_replace_each_other(make_table: MakeTable):
     table = make_table(COLUMNS, primary_keys=["k"]).write({"k": [1], "v": ["a"]})
-    one = vectors(table, "index-1", "f-1")
+    one = vectors(table, "index-1", 0)
     two = IndexFile(one.partition, 0, HASH, "index-2", 4, 1)
     committed(table, message(table, new=[one, two]))
 

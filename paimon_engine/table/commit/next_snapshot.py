@@ -12,8 +12,7 @@ Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -25,12 +24,12 @@ from paimon_engine.meta.conflict import (
     find_bucket_changes,
     find_conflicts,
     find_unknown,
+    find_updates,
     not_concerning,
 )
-from paimon_engine.meta.files_beside import is_beside
 from paimon_engine.meta.index_manifest import IndexFile
-from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
-from paimon_engine.meta.row_tracking import NEXT_ROW_ID, first_row_id, number_rows, stored_columns
+from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows, stored_columns
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.snapshot_order import check_one_version_per_key, with_number_of_snapshot
@@ -46,6 +45,7 @@ from paimon_engine.table.state.manifests import live_of
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import only_compactions_since, read_snapshot
 from paimon_engine.table.state.statistics import inherited_statistics
+from paimon_engine.types import RowType
 
 T = TypeVar("T")
 
@@ -400,9 +400,15 @@ class NextSnapshot:
     def _needed_file_conflicts(self) -> tuple[BucketConflict, ...]:
         """Conflicts of messages whose deletion vectors mark rows of data files that are not live any more.
 
-        A compaction has moved these rows into other files, where they would not be deleted.
+        A compaction has moved these rows into other files, where they would not be deleted. It may have been planned
+        before the rows came that the messages bring, so that both have no data file in common.
         """
-        needed = self._request.needed_files
+        needed = {bucket: set(names) for bucket, names in self._request.needed_files.items()}
+        changes = self._changes or ()
+        new = _names(changes, FileKind.ADD) - _names(changes, FileKind.DELETE)
+        for message in self._request.messages:
+            if marked := message.marked_files() - new:
+                needed.setdefault((message.partition, message.bucket), set()).update(marked)
         if not needed:
             return ()
         buckets = dict.fromkeys((message.partition, message.bucket) for message in self._request.messages)
@@ -410,33 +416,23 @@ class NextSnapshot:
         replaced = tuple(
             BucketConflict(*bucket, f"data file {name} was already replaced")
             for bucket in buckets
-            for name in needed.get(bucket, ())
+            for name in sorted(needed.get(bucket, ()))
             if name not in live
         )
         return replaced or self._updated_by_others(buckets)
 
     def _updated_by_others(self, buckets: Collection[Bucket]) -> tuple[BucketConflict, ...]:
         """Conflicts of messages with updates by others: of columns that matter, in rows that were read."""
-        fields, groups = self._request.read_fields, self._request.read_groups
-        if not groups:
+        request, table = self._request, self._table
+        if not request.read_groups:
             return ()
+
+        def columns_of(file: DataFile) -> RowType:
+            return stored_columns(table.schema_of(file.schema_id), file).row_type
+
         live = [entry for entry in self._view.live_files().live if (entry.partition, entry.bucket) in buckets]
-        known = {bucket: frozenset(groups.get(bucket, ())) for bucket in buckets}
-        seen = [entry for entry in live if entry.file.name in known[entry.partition, entry.bucket]]
-        whole = [entry.file for entry in seen if not is_beside(entry.file)]
-        ranges = sorted({(first_row_id(file) or 0, file.row_count) for file in whole})
-        starts = [first for first, _ in ranges]
-        found = []
-        for entry in live:
-            bucket, file = (entry.partition, entry.bucket), entry.file
-            first = first_row_id(file)
-            place = -1 if first is None else bisect_right(starts, first) - 1
-            if file.name in known[bucket] or place < 0 or (first or 0) >= sum(ranges[place]):
-                continue
-            stored = stored_columns(self._table.schema_of(file.schema_id), file).row_type
-            if not fields.isdisjoint(one.id for one in stored):
-                found.append(BucketConflict(*bucket, f"others have updated the same columns, in {file.name}"))
-        return tuple(found)
+        known = {bucket: frozenset(request.read_groups.get(bucket, ())) for bucket in buckets}
+        return tuple(find_updates(live, known, request.read_fields, columns_of))
 
     def _next_index(self, latest: Snapshot | None, changes: Sequence[ManifestEntry]) -> _Written[NextIndex]:
         """The index manifest of the next snapshot; that of the last try if no other commit changed the index since."""
@@ -451,8 +447,7 @@ class NextSnapshot:
         scope = request.overwrite
         drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
         # A file that is both removed and added only moves to another level: its deletion vector stays valid.
-        added = {entry.file.name for entry in changes if entry.kind is FileKind.ADD}
-        removed_data_files = {entry.file.name for entry in changes if entry.kind is FileKind.DELETE} - added
+        removed_data_files = _names(changes, FileKind.DELETE) - _names(changes, FileKind.ADD)
         made = self._noted(
             lambda: next_index(
                 self._table,
@@ -497,3 +492,8 @@ def _signed_rows(entry: ManifestEntry) -> int:
 def _newer(left: int | None, right: int | None) -> int | None:
     known = [value for value in (left, right) if value is not None]
     return max(known, default=None)
+
+
+def _names(changes: Iterable[ManifestEntry], kind: FileKind) -> set[str]:
+    """Names of the data files that changes add, or remove."""
+    return {entry.file.name for entry in changes if entry.kind is kind}

@@ -66,6 +66,11 @@ class CommitMessage:
         after = (*self.new_files, *self.compact_after, *self.changelog_files)
         return [name for file in after for name in (file.name, *file.extra_files) if name not in before]
 
+    def marked_files(self) -> set[str]:
+        """Names of the data files that get a deletion vector: those of the replaced index files had one before."""
+        had = {vector.data_file for index in self.deleted_index_files for vector in index.vectors}
+        return {vector.data_file for index in self.new_index_files for vector in index.vectors} - had
+
     def entries(self) -> list[ManifestEntry]:
         """The data files as manifest entries, removals before additions."""
         return [
