@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from paimon_engine import open_table
 from tests.support.canonical import rows_of, text_of
 from tests.support.oracle import JavaPaimon
+from tests.support.seeds import seeds
 
 pytestmark = pytest.mark.java
 
@@ -87,7 +87,6 @@ def test_what_does_not_change_rows_works(paimon2: JavaPaimon, tmp_path: Path):
 
 
 OURS = {"write": 4, "delete": 2, "compact": 3, "full": 1}
-SEED = int(os.environ.get("PAIMON_CLUSTERED_SEED", "1"))
 
 
 class Turns:
@@ -133,15 +132,16 @@ def columns_of(rows: list[list[Any]]) -> pa.Table:
     return pa.table(dict(zip(("k", "city", "v"), map(list, zip(*rows, strict=True)), strict=True)))
 
 
+@pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("kind", KINDS)
-def test_turns_with_java_on_one_table(kind: str, paimon2: JavaPaimon, tmp_path: Path):
+def test_turns_with_java_on_one_table(kind: str, seed: int, paimon2: JavaPaimon, tmp_path: Path):
     path = str(tmp_path / "t")
     options = {"bucket": "1", "pk-clustering-override": "true", "clustering.columns": "city", **KINDS[kind]}
     options |= {"num-sorted-run.compaction-trigger": "3"}
     paimon2.call("create_table", table=path, fields=FIELDS, primary_keys=["k"], partition_keys=[], options=options)
-    turns = Turns(paimon2, path, kind, SEED)
+    turns = Turns(paimon2, path, kind, seed)
 
-    for number in range(20):
+    for number in range(14):
         turns.take(number)
         assert sorted_rows(rows_of(open_table(path).to_arrow())) == sorted_rows(paimon2.read(path)), number
     table = open_table(path)
