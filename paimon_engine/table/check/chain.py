@@ -71,3 +71,9 @@ def outside_statistics(table: TableHandle, manifest: ManifestFile, entries: Iter
     if not lost:
         return None
     return f"its files are in {lost} partitions outside the statistics in its manifest list"
+
+
+def latest_roots(roots: Sequence[Root]) -> list[Root]:
+    """The latest snapshot of each branch."""
+    ascending = sorted((root for root in roots if root.is_snapshot), key=lambda root: root.snapshot.id)
+    return list({root.branch: root for root in ascending}.values())

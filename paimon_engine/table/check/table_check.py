@@ -42,9 +42,10 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.meta.snapshot_order import number_problem
 from paimon_engine.progress import OnProgress
-from paimon_engine.table.check.chain import Chain, miscounted, outside_statistics
+from paimon_engine.table.check.chain import Chain, latest_roots, miscounted, outside_statistics
 from paimon_engine.table.check.footers import footer_problem
 from paimon_engine.table.check.locations import FileLocations
+from paimon_engine.table.check.repeated_keys import repeated_keys
 from paimon_engine.table.check.rows import FileToRead, read_rows
 from paimon_engine.table.files.file_index import check_indexes
 from paimon_engine.table.files.hash_index import hash_files, read_hashes
@@ -155,6 +156,9 @@ def _examine(
             problems += [Problem(file.path, what) for what in file.problems]
             notes += [Problem(file.path, what) for what in file.notes]
         rows = rows_in(file.entry.file for file in check.to_read)
+        for root in latest_roots(roots):
+            on_branch = with_branch_paths(table, root.branch)
+            problems += [Problem(root.label, what) for what in repeated_keys(on_branch, root.snapshot, executor)]
     found = tuple(dict.fromkeys(problems))
     counted = check.manifest_count, check.data_file_count, rows, len(check.locations.closed)
     return Examination(found, len(roots), *counted, tuple(notes)), roots
@@ -183,8 +187,7 @@ def _consumers(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
 
 
 def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
-    ascending = sorted((root for root in roots if root.is_snapshot), key=lambda root: root.snapshot.id)
-    latest = {root.branch: root.snapshot.id for root in ascending}
+    latest = {root.branch: root.snapshot.id for root in latest_roots(roots)}
     for root in roots:
         if root.is_changelog and root.snapshot.id > latest.get(root.branch, root.snapshot.id):
             yield Problem(root.label, "is newer than the latest snapshot")

@@ -18,6 +18,7 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.snapshot_order import check_numbered
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
+from paimon_engine.table.compaction.streams import compacted_by_streams, why_not
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import read_at_latest
@@ -81,12 +82,16 @@ def _plan_at(
     """The plan at one snapshot: a task, or a reason for none, per selected bucket; the most useful tasks first."""
     table = table.newest()
     plan = CompactionPlan(goal, table, snapshot, vector_files(table, snapshot))
+    streams = compacted_by_streams(table, snapshot)
     for bucket, entries in by_bucket(selected_entries(table, snapshot, goal.selection)).items():
         if only is not None and bucket not in only:
             continue
         plan.files[bucket] = [entry.file for entry in entries]
         if bucket[1] == POSTPONED_BUCKET:
             plan.skipped[bucket] = "postponed rows: the next compaction gives them their buckets"
+            continue
+        if bucket in streams:
+            plan.skipped[bucket] = why_not(streams[bucket])
             continue
         planned = _plan_bucket(plan, bucket, entries[0].total_buckets)
         if isinstance(planned, NothingToDo):

@@ -149,6 +149,9 @@ public class Paimon2 {
             case "write":
                 write(command);
                 break;
+            case "stream":
+                stream(command);
+                break;
             case "compact":
                 compact(command);
                 break;
@@ -301,6 +304,27 @@ public class Paimon2 {
             messages = placed(messages, command.get("first_row_id").asLong());
         }
         commit(table, user, messages, command);
+    }
+
+    /** A streaming writer of a table: it keeps its view of the files, and compacts, from one commit to the next. */
+    private final Map<String, TableWriteImpl<?>> streams = new HashMap<>();
+
+    private void stream(JsonNode command) throws Exception {
+        FileStoreTable table = open(command);
+        String path = command.get("table").asText();
+        if (!streams.containsKey(path)) {
+            TableWriteImpl<?> opened = table.newWrite("stream");
+            opened.withIOManager(disk());
+            streams.put(path, opened);
+        }
+        TableWriteImpl<?> write = streams.get(path);
+        for (JsonNode values : command.get("rows")) {
+            write.write(PaimonValues.row(values, table.rowType(), 0));
+        }
+        long checkpoint = command.get("checkpoint").asLong();
+        try (TableCommitImpl commit = table.newCommit("stream")) {
+            commit.commit(checkpoint, write.prepareCommit(true, checkpoint));
+        }
     }
 
     /** A BLOB that is given as the text "placeholder" is one: its value is in an older file. */
