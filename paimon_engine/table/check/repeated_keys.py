@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paimon_engine.env import Env
+from paimon_engine.errors import PaimonError
 from paimon_engine.executor import Executor, Failed
 from paimon_engine.merge.keys import Keys, join_keys, normalise_keys
 from paimon_engine.meta.file_set import by_bucket
@@ -39,14 +40,17 @@ class KeysTask:
 def repeated_keys(table: TableHandle, snapshot: Snapshot, executor: Executor) -> Iterator[str]:
     """For each bucket with such keys, what is wrong there. Reads the key columns of all rows above level 0.
 
-    What cannot be read is left out: reading the rows reports it.
+    What cannot be read is left out: other checks report it.
     """
     options = table.options
     if not table.schema.primary_keys or not options.has_vectors:
         return
-    vectors = vector_files(table, snapshot)
+    try:
+        vectors, live = vector_files(table, snapshot), live_entries(table, snapshot)
+    except PaimonError:
+        return
     tasks = []
-    for (partition, bucket), entries in by_bucket(live_entries(table, snapshot)).items():
+    for (partition, bucket), entries in by_bucket(live).items():
         files = tuple(entry.file for entry in entries if entry.file.level)
         if bucket != POSTPONED_BUCKET and len(files) > 1:
             of_bucket = vectors.get((partition, bucket), ())
