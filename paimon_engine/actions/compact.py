@@ -37,7 +37,7 @@ from paimon_engine.table.compaction.compaction_plan import (
     plan_compaction,
 )
 from paimon_engine.table.compaction.compaction_progress import BucketReport, CompactionProgress
-from paimon_engine.table.compaction.compaction_round import carry_out, split_tasks
+from paimon_engine.table.compaction.compaction_round import carry_out, leave_to_streams, split_tasks
 from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_with_schema
@@ -220,7 +220,7 @@ def _run_rounds(context: Context, plan: CompactionPlan, progress: CompactionProg
         listener = in_round(context.on_progress, progress.rounds)
         with context.phases("merge"):
             outcome = carry_out(plan, tasks, context.executor, on_progress=listener)
-        outdated = progress.rewritten(outcome)
+        outdated = progress.rewritten(outcome) | leave_to_streams(plan, outcome)
         # A repeated job continues where it was stopped, but does not begin again if it had finished.
         part = identifier_of(Maker.JOB, job.parts + progress.rounds)
         is_part = taken.later or progress.failures or outdated

@@ -11,6 +11,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Table, open_table
+from paimon_engine.action import Context
+from paimon_engine.actions.compact import Compact, compact
+from paimon_engine.env import EnvConfig
+from paimon_engine.table.state.handle import load_table
+from tests.support.meddling import Meddling
 from tests.support.oracle import JavaPaimon
 
 pytestmark = pytest.mark.java
@@ -46,9 +51,9 @@ class Stream:
         return [row[0] for row in self.java.read(self.path)]
 
 
-def make_older(table: Table) -> None:
+def make_older(table: Table, which: str = "snapshot-*") -> None:
     """As if nothing had been written for two hours."""
-    for path in Path(table.path, "snapshot").glob("snapshot-*"):
+    for path in Path(table.path, "snapshot").glob(which):
         snapshot: dict[str, Any] = json.loads(path.read_text())
         path.write_text(json.dumps({**snapshot, "timeMillis": snapshot["timeMillis"] - TWO_HOURS_MS}))
 
@@ -76,6 +81,32 @@ def test_it_is_compacted_after_an_hour_without_new_rows(paimon2: JavaPaimon, tmp
 
     assert table.compact(full=True).status == "committed"
     assert len(table.to_arrow()) == 24_000
+
+
+def test_a_bucket_that_a_stream_compacts_meanwhile_is_left(paimon2: JavaPaimon, tmp_path: Path):
+    """It marks no old rows, and so no file in common shows it."""
+    stream = Stream(paimon2, str(tmp_path / "t"), VECTORS)
+    make_older(open_table(stream.path))
+    executor = Meddling(lambda: stream.write(range(30_000, 30_100)))
+
+    result = compact(Context(load_table(stream.path, EnvConfig(stream.path)), executor), Compact(full=True))
+
+    assert result.status == "noop"
+    assert "a streaming job compacts it" in str(result.buckets[0].skipped)
+    stored = {path.name for path in Path(stream.path, "bucket-0").iterdir()}
+    assert stored == {Path(row["file_path"]).name for row in open_table(stream.path).files().to_pylist()}
+    stream.write(range(500, 540))
+    keys = stream.keys()
+    assert len(keys) == len(set(keys)) == 24_100
+
+
+def test_a_late_clock_of_another_committer_does_not_end_the_search(paimon2: JavaPaimon, tmp_path: Path):
+    stream = Stream(paimon2, str(tmp_path / "t"), VECTORS)
+    table = open_table(stream.path)
+    table.write(pa.table({"k": [1], "city": ["x"], "v": [0]}))
+    make_older(table, f"snapshot-{table.latest_snapshot_id()}")
+
+    assert "a streaming job compacts it" in str(table.compact().buckets[0].skipped)
 
 
 def test_only_buckets_of_the_stream_are_left(paimon2: JavaPaimon, tmp_path: Path):

@@ -21,6 +21,7 @@ from paimon_engine.table.commit.abort import delete_uncommitted, interruptible
 from paimon_engine.table.compaction.compaction_plan import CompactionPlan
 from paimon_engine.table.compaction.key_samples import key_samples
 from paimon_engine.table.compaction.rewrite import RewriteTask, join_parts, rewrite
+from paimon_engine.table.compaction.streams import compacted_by_streams, may_have_streams
 from paimon_engine.table.compaction.uncounted_deletes import without_needless_rewrites
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -88,6 +89,21 @@ def carry_out(
         else:
             outcome.messages.append(joined)
     return outcome
+
+
+def leave_to_streams(plan: CompactionPlan, outcome: RoundOutcome) -> frozenset[Bucket]:
+    """Takes out of an outcome the buckets that a streaming job has compacted since the plan, and deletes their files.
+
+    A writer that got new rows for a bucket meanwhile has a view of it in which the files to be replaced are there.
+    """
+    table = plan.table
+    if not may_have_streams(table) or (latest := latest_snapshot(table)) == plan.snapshot:
+        return frozenset()
+    streams = compacted_by_streams(table, latest)
+    left = [message for message in outcome.messages if (message.partition, message.bucket) in streams]
+    outcome.messages = [message for message in outcome.messages if message not in left]
+    delete_uncommitted(table, left)
+    return frozenset((message.partition, message.bucket) for message in left)
 
 
 def _joined(
