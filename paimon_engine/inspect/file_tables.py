@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_engine.format.binary_row import decode_row
-from paimon_engine.meta.clustered_keys import order_columns
+from paimon_engine.meta.clustered_keys import ends_type
 from paimon_engine.meta.evolution import cast_stats, same_columns
 from paimon_engine.meta.manifest import DataFile, FileSource, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import partition_text, partition_texts
@@ -106,10 +106,7 @@ def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
 
 def _key_columns(schema: TableSchema, file: DataFile) -> RowType | None:
     """The columns of which a manifest has the smallest and the largest values as the keys of a file."""
-    if not schema.primary_keys:
-        return None
-    ordered_by = order_columns(schema) if file.level else None
-    return schema.key_type if ordered_by is None else ordered_by
+    return ends_type(schema, file.level) if schema.primary_keys else None
 
 
 def _row_text(columns: RowType, row: bytes) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from paimon_engine.lsm.clustered import SchemaOf, clustered_amplification, clustered_bucket, in_order
+from paimon_engine.lsm.clustered import SchemaOf, clustered_amplification, clustered_bucket, expected_in_order
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import sections
@@ -52,7 +52,7 @@ def expected_files(
     if not schema.primary_keys:
         return [*kept, *(made for group in task.rewrites for made in _concatenated(group[0][0], schema))]
     if task.is_clustered:
-        return [*kept, *in_order(task.rewrites, clustered_bucket(files, schema, schema_of), schema)]
+        return [*kept, *expected_in_order(task.rewrites, clustered_bucket(files, schema, schema_of), schema)]
     order = key_order(schema.key_type)
     made = [
         replace(

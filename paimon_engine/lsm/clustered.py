@@ -24,7 +24,7 @@ from paimon_engine.format.binary_row import encode_row
 from paimon_engine.lsm.append import small_file_bytes
 from paimon_engine.lsm.levels import SortedRun, key_order
 from paimon_engine.lsm.pick import NothingToDo, runs_of_similar_size
-from paimon_engine.lsm.sections import Section, SectionGroup, sections
+from paimon_engine.lsm.sections import Section, SectionGroup, files_of, section_size_bytes, sections
 from paimon_engine.meta.clustered_keys import has_same_order, order_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
@@ -44,13 +44,13 @@ class ClusteredBucket:
     @property
     def upper(self) -> tuple[DataFile, ...]:
         """The files above level 0."""
-        return (*_files(self.ordered), *self.others)
+        return (*files_of(self.ordered), *self.others)
 
     @property
     def run_count(self) -> int:
         """Runs that a merge of all files would read at the same time."""
         depth = max(map(len, self.ordered), default=0)
-        return len(_files(self.level_0)) + depth + len(self.others)
+        return len(files_of(self.level_0)) + depth + len(self.others)
 
     @property
     def everything(self) -> SectionGroup:
@@ -78,13 +78,13 @@ def pick_clustered_full(bucket: ClusteredBucket, options: TableOptions, stale: C
         return [bucket.everything]
 
     def is_stale(section: Section) -> bool:
-        return any(file.name in stale for file in _files([section]))
+        return any(file.name in stale for file in files_of([section]))
 
     small_bytes = small_file_bytes(options)
     groups = _neighbours(
-        bucket, lambda section: len(section) > 1 or _size_bytes(section) < small_bytes or is_stale(section)
+        bucket, lambda section: len(section) > 1 or section_size_bytes(section) < small_bytes or is_stale(section)
     )
-    return [group for group in groups if len(_files(group)) > 1 or is_stale(group[0])]
+    return [group for group in groups if len(files_of(group)) > 1 or is_stale(group[0])]
 
 
 def pick_clustered_minor(bucket: ClusteredBucket, options: TableOptions, stale: Collection[str]) -> list[SectionGroup]:
@@ -98,9 +98,9 @@ def pick_clustered_minor(bucket: ClusteredBucket, options: TableOptions, stale: 
             count = runs_of_similar_size(runs, least, options.compaction_size_ratio_percent)
             found.append(((*(run.files for run in runs[:count]),),))
     small_bytes = small_file_bytes(options)
-    small = _neighbours(bucket, lambda section: len(section) < trigger and _size_bytes(section) < small_bytes)
-    found += [group for group in small if len(_files(group)) >= trigger]
-    taken = {file.name for group in found for file in _files(group)}
+    small = _neighbours(bucket, lambda section: len(section) < trigger and section_size_bytes(section) < small_bytes)
+    found += [group for group in small if len(files_of(group)) >= trigger]
+    taken = {file.name for group in found for file in files_of(group)}
     return found + [(((file,),),) for file in bucket.upper if file.name in stale and file.name not in taken]
 
 
@@ -112,27 +112,27 @@ def _neighbours(bucket: ClusteredBucket, is_wanted: Callable[[Section], bool]) -
 
 def clustered_amplification(bucket: ClusteredBucket) -> float:
     """Files that overlap at a place of the order, as a mean over the bytes; rows of level 0 may be at any place."""
-    waiting = [*_files(bucket.level_0), *bucket.others]
-    total_bytes = sum(file.size_bytes for file in (*bucket.upper, *_files(bucket.level_0)))
+    waiting = [*files_of(bucket.level_0), *bucket.others]
+    total_bytes = sum(file.size_bytes for file in (*bucket.upper, *files_of(bucket.level_0)))
     depth = max(map(len, bucket.ordered), default=0)
     if not total_bytes:
         return float(depth + len(waiting))
-    ordered = sum(len(one) * file.size_bytes for one in bucket.ordered for file in _files([one]))
+    ordered = sum(len(one) * file.size_bytes for one in bucket.ordered for file in files_of([one]))
     weighted = ordered + depth * sum(file.size_bytes for file in waiting)
     return weighted / total_bytes + len(waiting)
 
 
-def in_order(groups: Sequence[SectionGroup], bucket: ClusteredBucket, schema: TableSchema) -> list[DataFile]:
+def expected_in_order(groups: Sequence[SectionGroup], bucket: ClusteredBucket, schema: TableSchema) -> list[DataFile]:
     """What becomes of each group, as far as a plan can say: a file of all its bytes, with all values of the bucket."""
     columns = order_columns(schema)
     assert columns is not None
-    order, known = key_order(columns), _files(bucket.ordered)
+    order, known = key_order(columns), files_of(bucket.ordered)
     anything = encode_row([field.type for field in columns], [None] * len(columns.names), reserve_null=True)
     low = min((file.min_key for file in known), key=order, default=anything)
     high = max((file.max_key for file in known), key=order, default=anything)
     found = []
     for group in groups:
-        inputs = _files(group)
+        inputs = files_of(group)
         size_bytes = sum(file.size_bytes for file in inputs)
         made = replace(inputs[0], size_bytes=size_bytes, min_key=low, max_key=high, level=1, schema_id=schema.id)
         found.append(made)
@@ -147,11 +147,3 @@ def too_little_to_do(bucket: ClusteredBucket, options: TableOptions, *, full: bo
         return NothingToDo("everything is in order already")
     trigger = max(2, options.num_sorted_run_compaction_trigger)
     return NothingToDo(f"overlapping runs: {bucket.run_count}, compaction begins at {trigger}")
-
-
-def _size_bytes(section: Section) -> int:
-    return sum(file.size_bytes for file in _files([section]))
-
-
-def _files(group: Sequence[Section]) -> tuple[DataFile, ...]:
-    return tuple(file for section in group for run in section for file in run)

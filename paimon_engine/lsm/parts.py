@@ -22,7 +22,7 @@ import numpy as np
 
 from paimon_engine.lsm.levels import KeyOrder, key_order
 from paimon_engine.lsm.plan import CompactTask, KeyRange
-from paimon_engine.lsm.sections import Section, SectionGroup
+from paimon_engine.lsm.sections import Section, SectionGroup, section_size_bytes
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 
@@ -52,7 +52,7 @@ def files_to_sample(task: CompactTask, schema: TableSchema, part_bytes: int) -> 
     order = key_order(schema.key_type)
     found: list[DataFile] = []
     for section in (section for group in task.rewrites for section in group):
-        if _size_bytes(section) <= part_bytes:
+        if section_size_bytes(section) <= part_bytes:
             continue
         files = [file for run in section for file in run]
         stops = sorted({order(file.max_key) for file in files})
@@ -110,10 +110,10 @@ def _pieces(
             if together:
                 yield _of_group(tuple(together))
             together = []
-            size_bytes = _size_bytes(section) // len(ranges)
+            size_bytes = section_size_bytes(section) // len(ranges)
             yield from (_Piece(size_bytes, (section,), keys=keys) for keys in ranges)
             continue
-        if together and sum(map(_size_bytes, together)) + _size_bytes(section) > part_bytes:
+        if together and sum(map(section_size_bytes, together)) + section_size_bytes(section) > part_bytes:
             yield _of_group(tuple(together))
             together = []
         together.append(section)
@@ -122,12 +122,12 @@ def _pieces(
 
 
 def _of_group(group: SectionGroup) -> _Piece:
-    return _Piece(sum(map(_size_bytes, group)), group)
+    return _Piece(sum(map(section_size_bytes, group)), group)
 
 
 def _ranges(section: Section, order: KeyOrder, part_bytes: int, samples: Mapping[str, KeySamples]) -> list[KeyRange]:
     """Ranges that cover all keys of a section, each reading about `part_bytes`; a single one if it cannot be cut."""
-    size_bytes = _size_bytes(section)
+    size_bytes = section_size_bytes(section)
     if size_bytes <= part_bytes:
         return [KeyRange()]
     files = [file for run in section for file in run]
@@ -169,7 +169,3 @@ def _shared(pieces: Sequence[_Piece], part_bytes: int) -> list[list[_Piece]]:
             parts.append([piece])
             room = part_bytes - piece.size_bytes
     return parts
-
-
-def _size_bytes(section: Section) -> int:
-    return sum(file.size_bytes for run in section for file in run)

@@ -26,7 +26,7 @@ from paimon_engine.lsm.column_packs import ColumnPack, pack_column_groups
 from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
-from paimon_engine.lsm.sections import Section, sections
+from paimon_engine.lsm.sections import Section, files_of, sections
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
@@ -58,8 +58,9 @@ class CompactTask:
     Append tables have groups of one section with one run: files to be concatenated in order.
 
     `changes` is which changes must be found, None if nobody needs them; `lookups` are the files above the output level
-    that may contain older rows. Each run is read in batches within `limit`. With `keys` the task is the part of a
-    larger one that concerns these keys. `run_count` is how many sorted runs the bucket has, or files if `is_append`.
+    that may contain older rows, all above level 0 if `is_clustered`. Each run is read in batches within `limit`. With
+    `keys` the task is the part of a larger one that concerns these keys. `run_count` is how many sorted runs the bucket
+    has, or files if `is_append`.
     """
 
     partition: bytes
@@ -87,7 +88,7 @@ class CompactTask:
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
         """Files whose rows go into new files."""
-        return tuple(file for group in self.rewrites for section in group for run in section for file in run)
+        return tuple(file for group in self.rewrites for file in files_of(group))
 
     @property
     def is_move(self) -> bool:

@@ -6,7 +6,7 @@ Source: `IntervalPartition` of the Java library.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +22,16 @@ Section = tuple[tuple[DataFile, ...], ...]
 
 SectionGroup = tuple[Section, ...]
 """Sections whose rows come into new files together."""
+
+
+def files_of(group: Iterable[Section]) -> tuple[DataFile, ...]:
+    """The files of sections, in their order."""
+    return tuple(file for section in group for run in section for file in run)
+
+
+def section_size_bytes(section: Section) -> int:
+    """Compressed bytes."""
+    return sum(file.size_bytes for run in section for file in run)
 
 
 def sections(files: Sequence[DataFile], order: KeyOrder) -> list[Section]:

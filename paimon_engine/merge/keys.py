@@ -111,6 +111,24 @@ def indices_of(wanted: Keys, keys: Keys) -> npt.NDArray[np.intp]:
     return found
 
 
+def are_among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
+    """Which of the keys are among the known ones, which are ascending; there is at least one of these."""
+    if known.dtype.kind == keys.dtype.kind == "S":
+        # In their width, so that they are not all copied to that of each batch; longer keys are none of them.
+        wanted = keys.astype(known.dtype)
+        is_whole: npt.NDArray[np.bool_] = wanted == keys
+        return is_whole & _is_member(wanted, known)
+    if known.dtype != keys.dtype:
+        return _is_member(keys.astype(object), known.astype(object))
+    return _is_member(keys, known)
+
+
+def _is_member(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
+    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    found: npt.NDArray[np.bool_] = known[places] == keys
+    return found
+
+
 def count_up_to(keys: Keys, bound: Any) -> int:
     """How many of the ascending keys are not greater than `bound`, a member of keys of the same columns."""
     if keys.dtype.kind == "S":

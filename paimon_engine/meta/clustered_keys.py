@@ -28,6 +28,15 @@ def order_columns(schema: TableSchema) -> RowType | None:
     return RowType(tuple(map(schema.row_type.field, options.clustering_columns)))
 
 
+def ends_type(schema: TableSchema, level: int) -> RowType:
+    """The columns that a file of that level is ordered by, whose first and last values are its keys in manifests.
+
+    They are the primary key, without the partition keys, except above level 0 of such a table.
+    """
+    columns = order_columns(schema) if level else None
+    return schema.key_type if columns is None else columns
+
+
 def has_same_order(file_schema: TableSchema, schema: TableSchema) -> bool:
     """Whether files of `file_schema` are in the order of `schema`, and have ends of the same types.
 

@@ -31,10 +31,10 @@ from paimon_engine.format.hash_index import Hashes
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.meta.blobs import is_blob_file
-from paimon_engine.meta.clustered_keys import order_columns
+from paimon_engine.meta.clustered_keys import ends_type
 from paimon_engine.meta.cut_bounds import cut_values, may_be_cut, upper
 from paimon_engine.meta.index_manifest import IndexFile
-from paimon_engine.meta.manifest import DataFile, ManifestEntry
+from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.row_tracking import statistics_columns, stores_row_ids, with_tracking
 from paimon_engine.meta.schema import KEY_PREFIX, VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.stats import (
@@ -157,7 +157,7 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
         with store_of(table, task.path).open(task.path) as stream:
             check_page_sizes(stream, parquet.footer(stream, task.path), task.path, trusts_footer=False)
     # Postponed rows have no order.
-    ordered_by = _order_of(schema, file) if task.entry.bucket >= 0 else None
+    ordered_by = ends_type(schema, file.level) if has_keys and task.entry.bucket >= 0 else None
     check = _FileCheck(task.entry, schema, ordered_by=ordered_by, hashes=hashes)
     location = BucketLocation(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
@@ -173,14 +173,6 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     with naming(f"{task.path}: statistics in its manifest"):
         check.finish()
     return FileFindings(task.path, check.problems, check.notes)
-
-
-def _order_of(schema: TableSchema, file: DataFile) -> RowType | None:
-    """The columns that the rows of a file are ordered by."""
-    if not schema.primary_keys:
-        return None
-    other = order_columns(schema) if file.level else None
-    return schema.key_type if other is None else other
 
 
 class _Taking:

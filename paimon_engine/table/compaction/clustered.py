@@ -14,7 +14,7 @@ Source: `ClusteringCompactManager`, `ClusteringKeyIndex`, `ClusteringFileRewrite
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,10 @@ from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, cast_rows
 from paimon_engine.lsm.clustered import ClusteredBucket
 from paimon_engine.lsm.plan import CompactTask
-from paimon_engine.lsm.sections import Section
+from paimon_engine.lsm.sections import Section, files_of
 from paimon_engine.merge.curves import to_column
 from paimon_engine.merge.functions import check_storable
-from paimon_engine.merge.keys import Keys, join_keys, normalise_keys
+from paimon_engine.merge.keys import Keys, are_among, join_keys, normalise_keys
 from paimon_engine.merge.records import drop_retracts
 from paimon_engine.meta.clustered_keys import has_same_order, order_columns
 from paimon_engine.meta.index_manifest import IndexFile
@@ -88,7 +88,7 @@ class ClusteredRows:
             check_storable(self._table.schema, rows)
             kept = drop_retracts(rows)
             if self._known is not None and kept.num_rows:
-                kept = kept.filter(pa.array(~_is_among(self._keys_of(kept), self._known)))
+                kept = kept.filter(pa.array(~are_among(self._keys_of(kept), self._known)))
             yield kept
 
     def of_run(self, run: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
@@ -96,9 +96,7 @@ class ClusteredRows:
         for file in run:
             mask = RowMask(self._vectors.marked_rows(file.name))
             names = self._table.schema.row_type.names
-            for rows in read_data_file(
-                self._table, self._location, file, names, with_system_columns=True, mask=mask, scan=self._scan
-            ):
+            for rows in self._read(file, names, with_system_columns=True, mask=mask):
                 yield drop_retracts(rows)
 
     def all_of(self, bucket: ClusteredBucket) -> Iterator[pa.RecordBatch]:
@@ -110,16 +108,9 @@ class ClusteredRows:
 
     def _new_keys(self, level_0: Iterable[Section]) -> Iterator[Keys]:
         """The keys of the records of level 0, with those of deletes; `ignore-delete` is for deletes from before it."""
-        ignores = self._table.options.ignore_delete
-        for file in (file for section in level_0 for run in section for file in run):
-            for rows in read_data_file(
-                self._table,
-                self._location,
-                file,
-                self._table.schema.trimmed_primary_keys,
-                with_system_columns=ignores,
-                scan=self._scan,
-            ):
+        ignores, names = self._table.options.ignore_delete, self._table.schema.trimmed_primary_keys
+        for file in files_of(level_0):
+            for rows in self._read(file, names, with_system_columns=ignores):
                 found = drop_retracts(rows) if ignores else rows
                 if found.num_rows:
                     yield self._keys_of(found)
@@ -127,26 +118,23 @@ class ClusteredRows:
     def _search(self, wanted: Keys, upper: Sequence[DataFile]) -> list[Keys]:
         """Marks the rows of these ascending keys; with `first-row` gives the keys that are there."""
         known: list[Keys] = []
+        names = self._table.schema.trimmed_primary_keys
         for file in upper:
             positions: list[npt.NDArray[np.int64]] = []
-            for rows in read_data_file(
-                self._table,
-                self._location,
-                file,
-                self._table.schema.trimmed_primary_keys,
-                with_system_columns=False,
-                mask=RowMask(self._vectors.marked_rows(file.name)),
-                scan=self._scan,
-                position_column=_POSITION,
-            ):
+            mask = RowMask(self._vectors.marked_rows(file.name))
+            for rows in self._read(file, names, with_system_columns=False, mask=mask, position_column=_POSITION):
                 keys = self._keys_of(rows)
-                found = _is_among(keys, wanted)
+                found = are_among(keys, wanted)
                 if self._keeps_old and found.any():
                     known.append(np.unique(keys[found]))
                 positions.append(np.asarray(rows[_POSITION])[found])
             if positions and not self._keeps_old:
                 self._vectors.mark(file.name, RowBitmap.of(np.concatenate(positions)))
         return known
+
+    def _read(self, file: DataFile, columns: Sequence[str], **how: Any) -> Iterator[pa.RecordBatch]:
+        """Rows of a file, as `read_data_file` gives them."""
+        return read_data_file(self._table, self._location, file, columns, scan=self._scan, **how)
 
     def _keys_of(self, rows: pa.RecordBatch) -> Keys:
         columns = self._table.schema.key_type
@@ -236,21 +224,3 @@ def _group_rows(
             yield from source.of_run(run)
 
     return in_order(table.schema, to_be_sorted(), limit, [source.of_run(run) for run in ordered])
-
-
-def _is_among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
-    """Which of the keys are among the known ones, which are ascending; there is at least one of these."""
-    if known.dtype.kind == keys.dtype.kind == "S":
-        # In their width, so that they are not all copied to that of each batch; longer keys are none of them.
-        wanted = keys.astype(known.dtype)
-        is_whole: npt.NDArray[np.bool_] = wanted == keys
-        return is_whole & _is_equal(wanted, known)
-    if known.dtype != keys.dtype:
-        return _is_equal(keys.astype(object), known.astype(object))
-    return _is_equal(keys, known)
-
-
-def _is_equal(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    found: npt.NDArray[np.bool_] = known[places] == keys
-    return found

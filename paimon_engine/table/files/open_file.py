@@ -16,7 +16,7 @@ from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.parquet import ParquetWriter
 from paimon_engine.format.parquet_row_groups import StoredRowGroup
 from paimon_engine.merge.records import is_retract
-from paimon_engine.meta.clustered_keys import order_columns
+from paimon_engine.meta.clustered_keys import ends_type
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
@@ -65,8 +65,7 @@ class OpenFile:
         apart = self._writer.stored_bounds is not None
         self._value_stats = StatsCollector([field.type for field in values], value_modes, rules, bounds_apart=apart)
         self._key_stats = StatsCollector([field.type for field in keys], key_modes, rules, bounds_apart=apart)
-        ordered_by = order_columns(table.schema) if traits.level and not traits.is_changelog else None
-        self._ends_type = keys if ordered_by is None else ordered_by
+        self._ends_type = ends_type(table.schema, 0 if traits.is_changelog else traits.level)
         self._min_key = EMPTY_ROW
         self._last_key: pa.RecordBatch | None = None
         self._sequence: tuple[int, int] | None = None
