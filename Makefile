@@ -17,7 +17,7 @@ CLEAN := env -u PYTHONPATH -u PYTHONHOME -u PYTHONSTARTUP -u PYTHONDONTWRITEBYTE
 # For example: make test PYTEST_ARGS="tests/format -x"
 PYTEST_ARGS ?=
 
-# Each core takes whole files, so that what tests of a file share is made once; more than four would need too much memory.
+# Each worker takes whole files, so that what tests of a file share is made once; more than four would need too much memory.
 # tests/conftest.py puts the longest files first, which xdist must not order again by numbers of tests.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # What needs no Java and no server, for the daily loop.

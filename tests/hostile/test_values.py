@@ -10,6 +10,7 @@ import inspect
 import json
 import reprlib
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
@@ -106,7 +107,14 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     return box
 
 
+def listed(folder: Path) -> dict[Path, tuple[int, int]]:
+    found = {path.relative_to(folder): path.stat() for path in folder.rglob("*")}
+    return {path: (one.st_size, one.st_mtime_ns) for path, one in found.items() if not stat.S_ISDIR(one.st_mode)}
+
+
 def renew(box: Sandbox) -> None:
+    if listed(box.lake) == listed(box.root / "copy"):
+        return
     shutil.rmtree(box.lake)
     shutil.copytree(box.root / "copy", box.lake)
 

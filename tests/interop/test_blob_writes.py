@@ -160,18 +160,18 @@ def test_not_null_is_kept(tmp_path: Path):
 
 
 def test_large_values_and_many_small_ones(paimon2: JavaPaimon, tmp_path: Path):
-    table = made_here(tmp_path, {"k": "BIGINT", "a": "BLOB"}, **{"blob.target-file-size": "4 mb"})
-    large = [os.urandom(3 << 20), b"", None, os.urandom(5 << 20), os.urandom(100)]
+    table = made_here(tmp_path, {"k": "BIGINT", "a": "BLOB"}, **{"blob.target-file-size": "1 mb"})
+    large = [os.urandom(3 << 18), b"", None, os.urandom(5 << 18), os.urandom(100)]
     table.write(pa.table({"k": range(5), "a": pa.array(large, pa.binary())}))
-    small = [bytes([key % 251]) * (key % 300) for key in range(20_000)]
-    table.write(pa.table({"k": range(5, 20_005), "a": pa.array(small, pa.binary())}))
+    small = [bytes([key % 251]) * (key % 300) for key in range(5_000)]
+    table.write(pa.table({"k": range(5, 5_005), "a": pa.array(small, pa.binary())}))
 
     found = table.to_arrow().sort_by("k")["a"].to_pylist()
 
     assert found == large + small
-    assert len(alike(paimon2, table.path)) == 20_005
+    assert len(alike(paimon2, table.path)) == 5_005
     plain = [one for one in open_table(f"{table.path}$files").to_arrow().to_pylist() if one["file_format"] == "parquet"]
-    assert [one["record_count"] for one in plain] == [5, 20_000]
+    assert [one["record_count"] for one in plain] == [5, 5_000]
 
 
 def test_another_writer_takes_the_ids_first(paimon2: JavaPaimon, tmp_path: Path):

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import fastavro
@@ -56,7 +57,13 @@ def made(keys: tuple[str, ...]) -> tuple[dict[str, Any], int]:
 
 
 def read(store: MemoryStorage, path: str) -> list[dict[str, Any]]:
-    return [dict(record) for record in fastavro.reader(io.BytesIO(store.read(path)))]
+    return _records(store.read(path))
+
+
+@lru_cache(1_000)
+def _records(data: bytes) -> list[dict[str, Any]]:
+    """Kept, as most files are the same after each death."""
+    return [dict(record) for record in fastavro.reader(io.BytesIO(data))]
 
 
 def shown(store: MemoryStorage, snapshot: dict[str, Any]) -> set[str]:
