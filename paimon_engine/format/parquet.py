@@ -117,10 +117,10 @@ def read_matching(
         starts = list(accumulate(counts, initial=0))
         columns = schema if choose is None else choose(metadata)
         choice = RowChoice(stored, columns, where)
-        for number in matching_groups(stored.file(), where, without_nan):
+        for number, is_whole in matching_groups(stored.file(), where, without_nan):
             if row_groups is not None and number not in row_groups:
                 continue
-            chosen = choice.matching(number)
+            chosen = None if is_whole else choice.matching(number)
             for row, rows in numbered(0, stored.read(columns, [number])) if chosen is None else chosen:
                 yield starts[number] + row, rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

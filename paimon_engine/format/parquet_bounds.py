@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, find_field, may_match, with_values
+from paimon_engine.predicate import (
+    Predicate,
+    all_match,
+    bind,
+    columns_of,
+    conjuncts_of,
+    find_field,
+    may_match,
+    with_values,
+)
 
 IntegerRanges = Mapping[str, tuple[int, int]]
 """Column → smallest and largest integer."""
@@ -68,15 +77,17 @@ class _ChunkBounds(NamedTuple):
     null_count: int | None
 
 
-def matching_groups(file: pq.ParquetFile, where: Predicate | None, without_nan: Collection[str]) -> list[int]:
-    """Numbers of the row groups that may have a row that matches.
+def matching_groups(
+    file: pq.ParquetFile, where: Predicate | None, without_nan: Collection[str]
+) -> list[tuple[int, bool]]:
+    """Numbers of the row groups that may have a row that matches, and whether all of their rows match, or are null.
 
     Footers do not count NaN, which columns have none of only if they are in `without_nan`.
     """
     parts = _bound_parts(where, file.schema_arrow)
     metadata = file.metadata
     if not parts:
-        return list(range(metadata.num_row_groups))
+        return [(number, True) for number in range(metadata.num_row_groups)]
     columns = _plain_leaves(metadata, frozenset().union(*map(columns_of, parts)))
     types = {name: find_field(file.schema_arrow, name)[1].type for name in columns}
     found = []
@@ -87,7 +98,7 @@ def matching_groups(file: pq.ParquetFile, where: Predicate | None, without_nan: 
             for name, index in columns.items()
         }
         if all(may_match(part, ranges, group.num_rows) for part in parts):
-            found.append(number)
+            found.append((number, all(all_match(part, ranges, group.num_rows) for part in parts)))
     return found
 
 

@@ -48,6 +48,8 @@ _PART_BYTES_MAX: Final = 32 << 20
 """Stored bytes of the pages that are taken: all of them are in memory at once."""
 _SHARE_MAX: Final = 0.5
 """Share of the rows of a row group up to which only their pages are read, beyond it all of it."""
+_SHARE_OF_ONE_RUN_MAX: Final = 0.9
+"""The same where the rows follow each other: their pages are copied at once, and all other ones are spared."""
 
 
 class Run(NamedTuple):
@@ -110,7 +112,8 @@ def part_of(
         found[index] = leaf
         cuts = {*leaf.pages} if cuts is None else cuts & leaf.pages.keys()
     runs = _runs(sorted(cuts or ()), described.num_rows, positions)
-    if sum(run.end - run.begin for run in runs) > _SHARE_MAX * described.num_rows:
+    share_max = _SHARE_OF_ONE_RUN_MAX if len(runs) == 1 else _SHARE_MAX
+    if sum(run.end - run.begin for run in runs) > share_max * described.num_rows:
         return None
     sizes = [page.end - page.begin for leaf in found.values() for page in _pages_in(leaf, runs)]
     return None if sum(sizes) > _PART_BYTES_MAX else Part(_file(source, metadata, group, found, runs), runs)

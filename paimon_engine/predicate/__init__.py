@@ -3,12 +3,13 @@
 1. `parse_where` reads `day = DATE '2013-01-01' AND delay > 15`; `col("delay") > 15` says the same in Python (`tree`).
 2. `bind` gives literals the types of their columns, without rounding (`literals`).
 3. `matches` decides rows, as does the Arrow filter that `to_arrow_expression` gives (`rows`).
-4. `may_match` decides from minimum, maximum and null count whether any row of a file can match (`ranges`).
+4. `may_match` decides from minimum, maximum and null count whether any row of a file can match, `all_match` whether
+   all do (`ranges`).
 """
 
 from paimon_engine.predicate.expression import Column, as_predicate, col
 from paimon_engine.predicate.literals import bind, find_field, literal
-from paimon_engine.predicate.ranges import ColumnRange, may_match
+from paimon_engine.predicate.ranges import ColumnRange, all_match, may_match
 from paimon_engine.predicate.rows import matches, matching_rows, to_arrow_expression
 from paimon_engine.predicate.tree import (
     And,
@@ -56,6 +57,7 @@ __all__ = [
     "Or",
     "Predicate",
     "TextTest",
+    "all_match",
     "as_predicate",
     "bind",
     "col",

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from paimon_engine.predicate.tree import And, Compare, In, IsNull, Match, Not, Operator, Or, Predicate
+from paimon_engine.predicate.tree import NEGATED, And, Compare, In, IsNull, Match, Not, Operator, Or, Predicate
 
 
 class ColumnRange(Protocol):
@@ -53,6 +53,23 @@ def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange], row_count
             # Nothing that is tested for a value is ever true of null.
             known = ranges.get(part.column) if isinstance(part, In | Match | Compare) else None
             return known is None or not _is_all_null(known, row_count)
+
+
+def all_match(predicate: Predicate, ranges: Mapping[str, ColumnRange], row_count: int) -> bool:
+    """Whether ranges show that all rows match, apart from those with a null in a column of the predicate.
+
+    False where they do not tell. Literals must already be in the form of the ranges' values.
+    """
+    match predicate:
+        case Compare(operator, column, value):
+            others = Compare(NEGATED[operator], column, value)
+            return column in ranges and not may_match(others, ranges, row_count)
+        case And(parts):
+            return all(all_match(part, ranges, row_count) for part in parts)
+        case Or(parts):
+            return any(all_match(part, ranges, row_count) for part in parts)
+        case _:
+            return False
 
 
 def _is_all_null(known: ColumnRange, row_count: int) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_engine import InvalidArgumentError, Table, UnsupportedError, open_table
-from paimon_engine.format import parquet_choice, parquet_pages
+from paimon_engine.format import parquet_bounds, parquet_choice, parquet_pages
 from paimon_engine.format.layout import BatchLimit
 from paimon_engine.format.parquet import read_matching
 from paimon_engine.meta.casts import is_alterable, kind_of
@@ -29,7 +29,7 @@ from paimon_engine.meta.schema_change import (
     SetOption,
     UpdateColumnType,
 )
-from paimon_engine.predicate import Predicate, columns_of, to_arrow_expression
+from paimon_engine.predicate import Predicate, all_match, columns_of, to_arrow_expression
 from paimon_engine.types import parse_type
 from tests.filters.random_files import ROWS_MAX, file_of, random_layout, random_rows
 from tests.filters.random_filters import Values, matching, random_filter
@@ -51,10 +51,14 @@ def pages_chosen(random: Random, counts: Counter[str]) -> Iterator[None]:
         counts["parts of row groups" if part is not None else "row groups that are read as a whole"] += 1
         return part
 
+    share_max = random.choice([0.5, 1.0, 1.0])
     with (
         mock.patch.object(parquet_choice, "_CHOSEN_ROWS_MIN", 1),
         mock.patch.object(parquet_choice, "_CHOSEN_BYTES_SHARE_MAX", random.choice([0.3, 1.0, 1.0])),
-        mock.patch.object(parquet_pages, "_SHARE_MAX", random.choice([0.5, 1.0, 1.0])),
+        mock.patch.object(parquet_pages, "_SHARE_MAX", share_max),
+        mock.patch.object(parquet_pages, "_SHARE_OF_ONE_RUN_MAX", share_max),
+        # Pages may also be chosen where statistics show that all rows match.
+        mock.patch.object(parquet_bounds, "all_match", random.choice([all_match, lambda *_: False])),
         mock.patch.object(parquet_choice, "part_of", counting),
     ):
         yield

@@ -63,7 +63,7 @@ def left_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many row groups each read of a file left out."""
     found, matching = [], parquet_bounds.matching_groups
 
-    def noting(file: Any, *rest: Any) -> list[int]:
+    def noting(file: Any, *rest: Any) -> list[tuple[int, bool]]:
         groups = matching(file, *rest)
         found.append(file.metadata.num_row_groups - len(groups))
         return groups

@@ -13,7 +13,7 @@ from paimon_engine.lsm.levels import key_order
 from paimon_engine.merge.keys import count_up_to, normalise_keys
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.predicate import Compare, Predicate
+from paimon_engine.predicate import Compare, Operator, Predicate
 from paimon_engine.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, TypeRoot
 
 if TYPE_CHECKING:
@@ -49,12 +49,22 @@ class RangeReader:
     @property
     def conjuncts(self) -> list[Predicate]:
         """A condition that all rows in the range meet, for leaving out parts of files; others may meet it, too."""
+        return [*self.begin, *self._bounded("<=", self._high)]
+
+    @property
+    def begin(self) -> list[Predicate]:
+        """The part of the condition for what is in front of the range; `cut` reads nothing beyond it anyway.
+
+        To look for the end would decode the keys of a row group for nothing.
+        """
+        return self._bounded(">=", self._low)
+
+    def _bounded(self, operator: Operator, bound: _Bound | None) -> list[Predicate]:
         first = self._type.fields[0]
         # Of a null, which is below all others, such a condition is not true.
         if not isinstance(first.type, AtomicType) or first.type.root not in _PLAIN_ROOTS or first.type.nullable:
             return []
-        low = [] if self._low is None else [Compare(">=", first.name, self._low.values[0])]
-        return [*low, *([] if self._high is None else [Compare("<=", first.name, self._high.values[0])])]
+        return [] if bound is None else [Compare(operator, first.name, bound.values[0])]
 
     def cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows in the range, of batches in key order; nothing is read beyond it."""
