@@ -82,12 +82,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--install", action="store_true", help="also install the wheel into an empty environment")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: tests wait for servers, Airflow and paused processes."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("install") and not config.getoption("--install"):

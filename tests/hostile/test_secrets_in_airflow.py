@@ -69,7 +69,7 @@ def test_nothing_that_airflow_keeps_contains_the_secret(store: dict[str, str], t
     assert states == {"tag": "success", "child": "success", "fail": "failed"}
     found = [path for path in home.rglob("*") if path.is_file() and MARK.encode() in path.read_bytes()]
     assert found == []
-    assert [path for path in home.rglob("*.db") if b"db.none" in path.read_bytes()], "the database was not looked at"
+    assert [path for path in home.rglob("*.db*") if b"db.none" in path.read_bytes()], "the database was not looked at"
     assert [path for path in home.rglob("*.log") if b"create_tag" in path.read_bytes()], "the logs were not looked at"
     assert [path for path in watch.files if path.endswith("job.json")], "the job's file was never seen"
     assert not [path for path, data in watch.files.items() if MARK.encode() in data]

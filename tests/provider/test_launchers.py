@@ -345,8 +345,8 @@ def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse:
         finally:
             starter.kill()
 
-    assert wait_until(lambda: not is_alive(child), seconds=10)
-    assert wait_until(lambda: not is_alive(java))
+    assert wait_until(lambda: not is_alive(child), seconds=60)
+    assert wait_until(lambda: not is_alive(java), seconds=60)
 
 
 def _java_below(parent: int) -> int | None:
