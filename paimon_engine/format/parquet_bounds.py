@@ -80,7 +80,9 @@ class _ChunkBounds(NamedTuple):
 def matching_groups(
     file: pq.ParquetFile, where: Predicate | None, without_nan: Collection[str]
 ) -> list[tuple[int, bool]]:
-    """Numbers of the row groups that may have a row that matches, and whether all of their rows match, or are null.
+    """Numbers of the row groups that may have a row that matches; each with whether all its rows match.
+
+    Rows with a null in a column of the filter count as matching there: who reads them looks at each.
 
     Footers do not count NaN, which columns have none of only if they are in `without_nan`.
     """

@@ -100,8 +100,11 @@ def leave_to_streams(plan: CompactionPlan, outcome: RoundOutcome) -> frozenset[B
     if not may_have_streams(table) or (latest := latest_snapshot(table)) == plan.snapshot:
         return frozenset()
     streams = compacted_by_streams(table, latest)
-    left = [message for message in outcome.messages if (message.partition, message.bucket) in streams]
-    outcome.messages = [message for message in outcome.messages if message not in left]
+    left: list[CommitMessage] = []
+    kept: list[CommitMessage] = []
+    for message in outcome.messages:
+        (left if (message.partition, message.bucket) in streams else kept).append(message)
+    outcome.messages = kept
     delete_uncommitted(table, left)
     return frozenset((message.partition, message.bucket) for message in left)
 

@@ -49,13 +49,13 @@ class RangeReader:
     @property
     def conjuncts(self) -> list[Predicate]:
         """A condition that all rows in the range meet, for leaving out parts of files; others may meet it, too."""
-        return [*self.begin, *self._bounded("<=", self._high)]
+        return [*self.begin_conjuncts, *self._bounded("<=", self._high)]
 
     @property
-    def begin(self) -> list[Predicate]:
-        """The part of the condition for what is in front of the range; `cut` reads nothing beyond it anyway.
+    def begin_conjuncts(self) -> list[Predicate]:
+        """The part of `conjuncts` that leaves out what is in front of the range, for rows that are `cut` to it.
 
-        To look for the end would decode the keys of a row group for nothing.
+        `cut` stops at the end anyway; to look for it before would decode the keys of a row group for nothing.
         """
         return self._bounded(">=", self._low)
 

@@ -346,7 +346,7 @@ def merge_section(
     merge to a range. Of files that are in `row_groups` no other row groups are read. Each run is read in batches within
     `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries.
     """
-    where = () if keys is None else keys.begin
+    where = () if keys is None else keys.begin_conjuncts
     files = SectionFiles(
         table, location, columns, vectors, where, None, keys, limit, keep, dictionary_columns, row_groups
     )
