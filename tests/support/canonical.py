@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,13 @@ Row = list[Any]
 
 SHOWN_ROWS_MAX = 10
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def text_of(value: Any) -> str:
     """Canonical text of a row or value."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:
@@ -58,7 +60,8 @@ def values_of(array: pa.Array) -> list[Any]:
         return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
     if pa.types.is_dictionary(kind):
         return values_of(array.dictionary_decode())
-    return [None if value is None else _atom(value, kind) for value in _physical(array).to_pylist()]
+    values, form = _physical(array).to_pylist(), _form_of(kind)
+    return values if form is None else [None if value is None else form(value) for value in values]
 
 
 def by_key(pairs: Iterable[list[Any]]) -> list[list[Any]]:
@@ -87,22 +90,27 @@ def _physical(array: pa.Array) -> pa.Array:
     return array.view(pa.int32()) if pa.types.is_date32(kind) or pa.types.is_time32(kind) else array
 
 
-def _atom(value: Any, kind: pa.DataType) -> Any:
+def _form_of(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes the canonical form of a value that is not null; None where it is the value itself."""
     if pa.types.is_floating(kind):
-        return _number(value, kind)
+        return partial(_number, kind=kind)
     if pa.types.is_decimal(kind):
-        return f"{value:.{kind.scale}f}"
-    if isinstance(value, bytes):
-        return "0x" + value.hex()
+        return f"{{:.{kind.scale}f}}".format
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return lambda value: "0x" + value.hex()
     if pa.types.is_date32(kind):
-        return str(np.datetime64(value, "D"))
+        return lambda value: str(np.datetime64(value, "D"))
     if pa.types.is_time(kind):
-        return _clock(value * 1_000 // PER_SECOND[kind.unit])
+        return lambda value: _clock(value * 1_000 // PER_SECOND[kind.unit])
     if pa.types.is_timestamp(kind):
-        seconds, rest = divmod(value, PER_SECOND[kind.unit])
-        nanos = rest * (PER_SECOND["ns"] // PER_SECOND[kind.unit])
-        return f"{np.datetime64(seconds, 's')}.{nanos:09d}{'' if kind.tz is None else 'Z'}"
-    return value
+        return partial(_moment, kind=kind)
+    return None
+
+
+def _moment(value: int, kind: pa.DataType) -> str:
+    seconds, rest = divmod(value, PER_SECOND[kind.unit])
+    nanos = rest * (PER_SECOND["ns"] // PER_SECOND[kind.unit])
+    return f"{np.datetime64(seconds, 's')}.{nanos:09d}{'' if kind.tz is None else 'Z'}"
 
 
 def _number(value: float, kind: pa.DataType) -> Any:
@@ -228,8 +236,9 @@ def _normal(rows: list[Row], schema: pa.Schema, unordered: Collection[str]) -> l
         return rows
     for i, field in enumerate(schema):
         if _holds_float(field.type):
-            for row in rows:
-                row[i] = values_of(pa.array([value_of(row[i], field.type)], field.type))[0]
+            column = values_of(pa.array([value_of(row[i], field.type) for row in rows], field.type))
+            for row, value in zip(rows, column, strict=True):
+                row[i] = value
         if field.name in unordered:
             for row in rows:
                 row[i] = row[i] and sorted(row[i], key=text_of)
