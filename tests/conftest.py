@@ -57,7 +57,7 @@ _isolate()
 
 def _choose_inputs() -> None:
     """The same inputs of property tests in every run, however slow the machine; PAIMON_TEST_EXPLORE=1 tries new ones."""
-    settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+    settings.register_profile("fixed", deadline=None, derandomize=True, database=None, max_examples=60)
     settings.register_profile("explore", deadline=None)
     if os.environ.get("PAIMON_TEST_EXPLORE") == "1":
         settings.load_profile("explore")

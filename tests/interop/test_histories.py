@@ -28,7 +28,7 @@ from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 from tests.support.seeds import seeds
 
-PROGRAMS = 60
+PROGRAMS = 40
 PER_TEST = 10
 KEPT = sorted((Path(__file__).parent / "histories" / "kept").glob("*.json"))
 SEEDS = seeds(PROGRAMS)

@@ -94,7 +94,7 @@ def random_table(make_table: MakeTable, seed: int, *, on_disk: bool = False) -> 
     )
 
 
-@pytest.mark.parametrize("seed", [seed for seed in seeds(30) if RandomTable(seed).primary_keys])
+@pytest.mark.parametrize("seed", [seed for seed in seeds(18) if RandomTable(seed).primary_keys])
 def test_a_compaction_with_copies_writes_what_one_without_does(make_table: MakeTable, seed: int):
     drawn, subject = random_table(make_table, seed)
     for _ in range(5):
@@ -364,7 +364,7 @@ def test_damaged_pages_do_not_travel(tmp_path: Path, group: int):
 # ── readers ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("seed", [seed for seed in seeds(12) if RandomTable(seed).primary_keys])
+@pytest.mark.parametrize("seed", [seed for seed in seeds(8) if RandomTable(seed).primary_keys])
 def test_everybody_reads_files_with_copies(
     make_table: MakeTable, seed: int, oracle: JavaPaimon, newest: NewestPaimon, pypaimon: PyPaimon
 ):

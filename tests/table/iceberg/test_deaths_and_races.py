@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import fastavro
@@ -38,7 +38,9 @@ ACTIONS: dict[str, Callable[[World], Any]] = {
 }
 
 
+@cache
 def made(keys: tuple[str, ...]) -> tuple[dict[str, Any], int]:
+    """Files of a table with a history, and the time after it."""
     world = World()
     options = {"metadata__iceberg__storage": "table-location", "bucket": 1 if keys else -1}
     world.create(keys=keys, **options)
