@@ -35,12 +35,12 @@ class RowChoice:
     def __init__(self, stored: StoredFile, columns: pa.Schema, where: Predicate | None) -> None:
         self._stored = stored
         self._columns = columns
-        paths = leaf_paths(columns, stored.file().schema_arrow) if where is not None else []
+        paths = leaf_paths(columns, stored.schema) if where is not None else []
         self._leaves = leaf_indices(stored.metadata, paths)
         fields: dict[str, pa.Field] = {}
         parts: list[Predicate] = []
         for part in conjuncts_of(where):
-            used = [field for field in stored.file().schema_arrow if field.name in columns_of(part)]
+            used = [field for field in stored.schema if field.name in columns_of(part)]
             # As in `matching_groups`: a column may have another type in the file.
             with contextlib.suppress(InvalidArgumentError):
                 bound = bind(part, pa.schema(used))

@@ -50,6 +50,7 @@ class ColumnChunk:
     """A column of a row group."""
 
     FILE_OFFSET, META_DATA = 2, 3
+    CRYPTO_METADATA = 8
 
 
 class ColumnMetaData:
@@ -62,9 +63,16 @@ class ColumnMetaData:
 
 
 class ChunkStatistics:
-    """`Statistics` of a column chunk."""
+    """`Statistics` of a column chunk; `MAX` and `MIN` are those of old writers."""
 
+    MAX, MIN, NULL_COUNT, DISTINCT_COUNT, MAX_VALUE, MIN_VALUE = range(1, 7)
     IS_MAX_VALUE_EXACT, IS_MIN_VALUE_EXACT = 7, 8
+
+
+class SizeStatistics:
+    """Sizes of the values of a column chunk, and how many have each level."""
+
+    UNENCODED_BYTE_ARRAY_DATA_BYTES, REPETITION_LEVEL_HISTOGRAM, DEFINITION_LEVEL_HISTOGRAM = range(1, 4)
 
 
 class PageEncodingStats:

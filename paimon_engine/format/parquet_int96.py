@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format.layout import leaf_arrays
 from paimon_engine.format.parquet_fields import (
     ColumnChunk,
@@ -97,9 +97,12 @@ def checked_nanos(
 ) -> Iterator[pa.RecordBatch]:
     """The batches, whose INT96 columns are in `stored` as bytes.
 
-    Raises: UnsupportedError for a timestamp of which 64 bits cannot count the nanoseconds.
+    Raises: UnsupportedError for a timestamp of which 64 bits cannot count the nanoseconds; CorruptTableError.
     """
-    for batch, found in zip(batches, stored, strict=True):
+    for batch in batches:
+        found = next(stored, None)
+        if found is None or found.num_rows != batch.num_rows:
+            raise damaged(path, "columns of timestamps have other rows when they are read as bytes")
         for name, column in zip(found.schema.names, found.columns, strict=True):
             leaves = [leaf for leaf in leaf_arrays(column) if leaf.type == pa.binary(_WIDTH)]
             if any(map(_exceeds_nanos, leaves)):

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.parquet_fields import DataPageHeader, DataPageHeaderV2, PageEncoding, PageHeader, PageType
-from paimon_engine.format.thrift_compact import DECODE_ERRORS, NotAStructureError, integers_of
+from paimon_engine.format.thrift_compact import DECODE_ERRORS, NOTHING_WITHIN, NotAStructureError, integers_of
 
 PAGE_BYTES_MAX: Final = 256 << 20
 """Of a page unpacked, if it is that much larger than stored. Writers end a page at about 1 MiB."""
@@ -47,7 +47,7 @@ _DETAILS: Final = {
     PageType.DATA_PAGE_V2: (PageHeader.DATA_PAGE_HEADER_V2, DataPageHeaderV2.ENCODING),
 }
 """Kind of a page with values → field of the header that describes them, and the field of their encoding in that."""
-_DETAILS_FIELDS: Final = frozenset(index for index, _ in _DETAILS.values())
+_DETAILS_FIELDS: Final = {index: NOTHING_WITHIN for index, _ in _DETAILS.values()}
 _PADDING_BYTES: Final = 100
 """Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
 
@@ -127,6 +127,8 @@ class ChunkPages:
         self._checked_encodings = not is_bytes or has_dictionary(chunk), not is_bytes or is_delta(chunk)
         self.begin = begin_of(chunk)
         self.end = self.begin + chunk.total_compressed_size
+        if self.begin < 0:
+            self._refuse("pages in front of the file")
         self.restart(self._values if batch_rows is None else batch_rows, longest_bytes)
 
     def restart(self, batch_rows: int, longest_bytes: int) -> None:
@@ -219,9 +221,9 @@ def check_row_counts(
         if group.num_columns != metadata.num_columns:
             raise damaged(path, f"row group {number} has {group.num_columns} columns, the file {metadata.num_columns}")
         for index in range(group.num_columns) if indices is None else indices:
-            chunk = group.column(index)
-            values, where = chunk.num_values, f"column {chunk.path_in_schema!r} of row group {number}"
-            if not metadata.schema.column(index).max_repetition_level:
+            chunk, column = group.column(index), metadata.schema.column(index)
+            values, where = chunk.num_values, f"column {column.path!r} of row group {number}"
+            if not column.max_repetition_level:
                 if values != rows:
                     raise damaged(path, f"{where} has {values} values, the row group {rows} rows")
                 continue

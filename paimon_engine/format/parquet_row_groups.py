@@ -26,6 +26,7 @@ from isal.isal_zlib import crc32
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.layout import cast, leaves_of
+from paimon_engine.format.parquet_chunk_check import check_chunks, read_footer
 from paimon_engine.format.parquet_copies import moved_chunk, moved_offset
 from paimon_engine.format.parquet_fields import (
     ChunkStatistics,
@@ -216,10 +217,7 @@ def stored_row_groups(
     try:
         metadata = parquet_metadata(source)
         found: list[StoredRowGroup | None] = [None] * metadata.num_row_groups
-        source.seek(-8, 2)
-        tail = source.read(8)
-        source.seek(-8 - int.from_bytes(tail[:4], "little"), 2)
-        footer = source.read()
+        footer = read_footer(source)
         is_alike = (
             metadata.num_rows == row_count
             and metadata.created_by.startswith(_WRITTEN_BY)
@@ -227,6 +225,7 @@ def stored_row_groups(
         )
         if not is_alike:
             return found
+        check_chunks(footer, metadata.schema, path)
         bounds_of = _BoundsOf(metadata, layout.schema)
         wanted = [number for number in range(len(found)) if is_wanted(bounds_of(number, columns))]
         if not wanted:

@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.layout import BatchLimit, leaf_paths
+from paimon_engine.format.parquet_chunk_check import check_chunks, read_footer
 from paimon_engine.format.parquet_file import parquet_file
 from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
 from paimon_engine.format.parquet_page_sizes import check_row_counts
 from paimon_engine.format.parquet_watch import WatchedFile
 from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_indices, reading_of
+from paimon_engine.format.thrift_compact import DECODE_ERRORS
 from paimon_engine.format.variant_columns import physical_schema
 
 READ_BUFFER_BYTES = 65_536
@@ -31,21 +33,27 @@ class StoredFile:
         limit: BatchLimit,
         kept: Collection[str],
         metadata: pq.FileMetaData | None = None,
+        *,
+        is_our_own: bool = False,
     ) -> None:
-        """`kept`: columns that may come as dictionaries."""
+        """`kept`: columns that may come as dictionaries. `is_our_own`: its footer was just written here."""
         self._watch = WatchedFile(source, path)
         self._source = cast_to("BinaryIO", self._watch)
         self.source = source
         self.path = path
         self._limit = limit
         self._kept = kept
-        plain = open_parquet(self._source, path, metadata=metadata)
+        plain = open_parquet(self._source, path, metadata=metadata, is_our_own=is_our_own)
         self.metadata = plain.metadata
+        self.schema: pa.Schema = plain.schema_arrow
+        """The columns in Arrow's types, none of which are dictionaries."""
+        if len({*self.schema.names}) != len(self.schema.names):
+            raise damaged(path, f"two of its columns have one name: {', '.join(self.schema.names)}")
         self._opened = {frozenset[str](): plain}
 
     def of_part(self, source: BinaryIO) -> StoredFile:
         """A file with a part of this one, read in the same way."""
-        return StoredFile(source, self.path, self._limit, self._kept)
+        return StoredFile(source, self.path, self._limit, self._kept, is_our_own=True)
 
     def plain(self) -> StoredFile:
         """The same file, of which no column comes as dictionaries."""
@@ -68,8 +76,8 @@ class StoredFile:
         Raises: CorruptTableError.
         """
         file = self.file()
-        physical = physical_schema(schema, file.schema_arrow)
-        paths = leaf_paths(physical, file.schema_arrow)
+        physical = physical_schema(schema, self.schema)
+        paths = leaf_paths(physical, self.schema)
         leaves = leaf_indices(self.metadata, paths)
         check_row_counts(self.metadata, self.path, list(leaves.values()) or None, groups)
         if not leaves:
@@ -86,7 +94,10 @@ class StoredFile:
         batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)
         int96 = int96_columns(file.schema, paths)
         if int96:
-            with_bytes = open_parquet(self._source, self.path, metadata=bytes_metadata(self._source))
+            try:
+                with_bytes = open_parquet(self._source, self.path, metadata=bytes_metadata(self._source))
+            except DECODE_ERRORS as error:
+                raise damaged(self.path, f"its Parquet footer cannot be read: {error}") from error
             stored = with_bytes.iter_batches(size, columns=int96, row_groups=groups, use_threads=False)
             batches = checked_nanos(batches, stored, self.path)
         row = 0
@@ -122,10 +133,17 @@ def open_parquet(
     *,
     metadata: pq.FileMetaData | None = None,
     read_dictionary: list[str] | None = None,
+    is_our_own: bool = False,
 ) -> pq.ParquetFile:
-    """The file with the settings of every read; page checksums are verified. Raises: CorruptTableError."""
+    """The file with the settings of every read; page checksums are verified.
+
+    Its column chunks are checked, so that they can be described, unless its `metadata` is given, which was checked when
+    it was read, or the file `is_our_own`.
+
+    Raises: CorruptTableError.
+    """
     try:
-        return parquet_file(
+        file = parquet_file(
             source,
             metadata=metadata,
             pre_buffer=False,
@@ -133,5 +151,8 @@ def open_parquet(
             read_dictionary=read_dictionary,
             page_checksum_verification=True,
         )
+        if metadata is None and not is_our_own:
+            check_chunks(read_footer(source), file.schema, path)
+        return file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error

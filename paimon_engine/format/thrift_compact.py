@@ -22,7 +22,7 @@ Source: the Thrift compact protocol specification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -41,6 +41,10 @@ class NotAStructureError(ValueError):
 
 DECODE_ERRORS: Final = (LookupError, NotAStructureError, RecursionError)
 """Errors that decoding of invalid bytes raises; bytes are not checked one by one, since every page has a header."""
+
+WantedFields = Mapping[int, "WantedFields"]
+"""Numbers of fields that are structures, lists or bytes, each with what is wanted within it."""
+NOTHING_WITHIN: Final[WantedFields] = MappingProxyType({})
 
 Fields = list[tuple[int, int, bytes]]
 """Number, type and bytes of the fields of a structure."""
@@ -123,11 +127,12 @@ def number_in(data: bytes, number: int, default: int | None = None) -> int:
     return default
 
 
-def integers_of(data: bytes, at: int, structures: Container[int] = ()) -> tuple[dict[int, Any], int]:
+def integers_of(data: bytes, at: int, wanted: WantedFields = NOTHING_WITHIN) -> tuple[dict[int, Any], int]:
     """Each field of the structure at that offset that is an integer, by number, and the offset behind the structure.
 
-    Fields with the numbers `structures` come too, as the integers of the structures that they hold. What is neither is
-    passed over: one pass for the header of a page, of which a file has one for about each MiB of a column.
+    The fields `wanted` come too: of a structure the integers and what is wanted within it, of a list how many elements
+    it has, of bytes how many there are. What is neither is passed over: one pass for the header of a page, of which a
+    file has one for about each MiB of a column.
     """
     found: dict[int, Any] = {}
     number = 0
@@ -140,17 +145,23 @@ def integers_of(data: bytes, at: int, structures: Container[int] = ()) -> tuple[
             number = value >> 1 ^ -(value & 1)
         if kind in _VARINTS:
             # As `_varint`, without a call for each number.
-            value = shift = 0
-            while (byte := data[at]) > _VARINT_BITS:
-                value |= (byte & _VARINT_BITS) << shift
-                shift += 7
-                at += 1
-            value |= byte << shift
+            value = data[at]
             at += 1
+            if value > _VARINT_BITS:
+                value &= _VARINT_BITS
+                shift = 7
+                while (byte := data[at]) > _VARINT_BITS:
+                    value |= (byte & _VARINT_BITS) << shift
+                    shift += 7
+                    at += 1
+                value |= byte << shift
+                at += 1
             found[number] = value >> 1 ^ -(value & 1)
-        elif kind == STRUCT and number in structures:
-            found[number], at = integers_of(data, at)
+        elif kind == STRUCT and number in wanted:
+            found[number], at = integers_of(data, at, wanted[number])
         else:
+            if number in wanted and kind in (LIST, BINARY):
+                found[number] = _list_head(data, at)[0] if kind == LIST else _varint(data, at)[0]
             at = _behind(data, at, kind)
     return found, at + 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from paimon_engine.errors import CorruptTableError, NotFoundError
-from paimon_engine.format.parquet_file import parquet_metadata
+from paimon_engine.format.parquet import footer
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.table.files.external import store_of
 from paimon_engine.table.state.handle import TableHandle
@@ -16,7 +16,7 @@ def footer_problem(table: TableHandle, task: tuple[str, int]) -> tuple[str, str]
     path, expected = task
     try:
         with store_of(table, path).open(path) as stream:
-            metadata = parquet_metadata(stream)
+            metadata = footer(stream, path)
             check_page_sizes(stream, metadata, path, trusts_footer=True)
     except NotFoundError:
         return path, "vanished while the table was checked"
