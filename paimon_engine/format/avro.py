@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
-import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
@@ -28,6 +27,7 @@ from paimon_engine.format.avro_blocks import (
     schema_text,
 )
 from paimon_engine.format.codecs import manifest_codec
+from paimon_engine.format.orc_types import open_orc
 
 _AVRO_MAGIC = b"Obj\x01"
 
@@ -41,7 +41,7 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
         if data.startswith(_AVRO_MAGIC):
             return _avro_records(data)
         if data.startswith(b"ORC"):
-            return list(po.ORCFile(pa.BufferReader(data)).read().to_pylist())
+            return list(open_orc(io.BytesIO(data), path).read().to_pylist())
         if data.startswith(b"PAR1"):
             return list(pq.read_table(pa.BufferReader(data)).to_pylist())
     except Exception as error:
@@ -89,7 +89,7 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
             _parsed(text)
             return list(_record_schema(checked_schema(text))["fields"])
         if data.startswith(b"ORC"):
-            return _typed(po.ORCFile(pa.BufferReader(data)).schema)
+            return _typed(open_orc(io.BytesIO(data), path).schema)
         return _typed(pq.read_schema(pa.BufferReader(data)))
     except Exception as error:
         raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error

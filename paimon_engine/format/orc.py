@@ -40,6 +40,7 @@ from paimon_engine.format.layout import (
 from paimon_engine.format.orc_far import read_far_stripe
 from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
+from paimon_engine.format.orc_types import open_orc
 from paimon_engine.predicate import Predicate, bind, conjuncts_of, may_match, with_values
 from paimon_engine.types import (
     MAX_LENGTH,
@@ -102,7 +103,7 @@ def _stripe_rows(
     Raises: UnsupportedError, CorruptTableError naming the path.
     """
     try:
-        file = po.ORCFile(source)
+        file = open_orc(source, path)
         names = set(file.schema.names)
         wanted = [field for field in schema if field.name in names]
         skipped = {} if where is None else _skipped_stripes(source, file, where)

@@ -57,7 +57,7 @@ def parse_where(text: str) -> Predicate:
     Raises: InvalidArgumentError naming the part that is not understood.
     """
     try:
-        return _predicate(sqlglot.parse_one(text, dialect="spark", into=sql.Condition))
+        return _predicate(_parsed(text, into=sql.Condition))
     except _NoColumnError as error:
         if error.name is None or f'"{error.name}"' not in text:
             raise
@@ -68,6 +68,17 @@ def parse_where(text: str) -> Predicate:
         raise InvalidArgumentError(f"cannot read the filter {text!r}: {_where_it_fails(error)}") from error
     except RecursionError as error:
         raise InvalidArgumentError(f"the filter {text[:40]!r}… is nested too deeply") from error
+
+
+def _parsed(text: str, **how: Any) -> sql.Expression:
+    """SQL as sqlglot understands it. Raises: sqlglot.errors.SqlglotError; RecursionError; InvalidArgumentError."""
+    try:
+        return sqlglot.parse_one(text, dialect="spark", **how)
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        raise
+    except Exception as error:
+        # What makes functions of it takes some arguments for granted, such as an even number of them for a map.
+        raise InvalidArgumentError(f"cannot read the condition or value {text!r}: {error}") from error
 
 
 def _where_it_fails(error: sqlglot.errors.SqlglotError) -> str:
@@ -85,7 +96,7 @@ def parse_literal(text: str) -> Any:
     Raises: InvalidArgumentError.
     """
     try:
-        return _literal(sqlglot.parse_one(text, dialect="spark"))
+        return _literal(_parsed(text))
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidArgumentError(f"cannot read the value {text!r}") from error
 

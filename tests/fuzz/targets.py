@@ -16,9 +16,8 @@ from typing import Any, Final
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as po
 
-from paimon_engine.errors import PaimonError
+from paimon_engine.errors import CorruptTableError, PaimonError
 from paimon_engine.format.avro import read_records, record_fields
 from paimon_engine.format.avro_blocks import container
 from paimon_engine.format.avro_rows import read_batches
@@ -31,6 +30,7 @@ from paimon_engine.format.hash_index import decode_hashes
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
+from paimon_engine.format.orc_types import open_orc
 from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import stored_row_groups
 from paimon_engine.meta.file_set import merge_entries
@@ -157,8 +157,8 @@ def _avro_rows(data: bytes) -> None:
 def _orc_stripes(data: bytes) -> None:
     """The tail of an ORC file, after stripes that are not read."""
     try:
-        file = po.ORCFile(pa.BufferReader(data))
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        file = open_orc(io.BytesIO(data), PATH)
+    except (CorruptTableError, pa.ArrowException, OSError, UnicodeDecodeError):
         return
     with contextlib.suppress(*WRONG):
         stripes_of(io.BytesIO(data), file)

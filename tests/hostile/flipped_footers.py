@@ -1,4 +1,4 @@
-"""Reads a Parquet file again and again, each time with other changes in its footer: a program, since some ended it.
+"""Reads a Parquet or ORC file again and again, each time with other changes in its end: a program, since some ended it.
 
 python -m tests.hostile.flipped_footers FILE bits|bytes
 
@@ -15,18 +15,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from paimon_engine import col
 from paimon_engine.errors import PaimonError
-from paimon_engine.format import parquet
+from paimon_engine.format import orc, parquet
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.format.parquet_row_groups import stored_row_groups
+from paimon_engine.predicate import Predicate
 
 DONE = "done"
 PATH = "t/bucket-0/data-0.parquet"
 RANDOM_CASES = 400
+ORC_TAIL_BYTES = 600
+
+Looks = list[Callable[[bytes], object]]
 
 
 def _bits(data: bytes, begin: int) -> Iterator[tuple[str, bytes]]:
@@ -46,10 +51,25 @@ def _bytes(data: bytes, begin: int) -> Iterator[tuple[str, bytes]]:
         yield f"seed {seed}", bytes(changed)
 
 
-def _looks(schema: pa.Schema, rows: int) -> list[Callable[[bytes], object]]:
-    """What the engine does with a file."""
-    number = next(field.name for field in schema if pa.types.is_integer(field.type))
-    where, layout = col(number) == 7, parquet.layout_of(schema, WriteOptions())
+def _of_orc(data: bytes) -> tuple[int, Looks]:
+    """Where changes begin, and what the engine does with a file."""
+    schema = po.ORCFile(io.BytesIO(data)).schema
+    where = _condition(schema)
+    return max(0, len(data) - ORC_TAIL_BYTES), [
+        lambda data: list(orc.read_batches(io.BytesIO(data), schema, path=PATH)),
+        lambda data: list(orc.read_matching(io.BytesIO(data), schema, where, path=PATH)),
+    ]
+
+
+def _condition(schema: pa.Schema) -> Predicate:
+    return col(next(field.name for field in schema if pa.types.is_integer(field.type))) == 7
+
+
+def _of_parquet(data: bytes) -> tuple[int, Looks]:
+    """As `_of_orc`."""
+    file = pq.ParquetFile(io.BytesIO(data))
+    schema, rows = file.schema_arrow, file.metadata.num_rows
+    where, layout = _condition(schema), parquet.layout_of(schema, WriteOptions())
 
     def copied(data: bytes) -> object:
         groups = stored_row_groups(io.BytesIO(data), PATH, layout, rows)
@@ -60,7 +80,7 @@ def _looks(schema: pa.Schema, rows: int) -> list[Callable[[bytes], object]]:
         check_page_sizes(io.BytesIO(data), footer, PATH, trusts_footer=False)
         return footer
 
-    return [
+    return len(data) - 8 - int.from_bytes(data[-8:-4], "little"), [
         lambda data: list(parquet.read_batches(io.BytesIO(data), schema, path=PATH)),
         lambda data: list(parquet.read_matching(io.BytesIO(data), schema, where, path=PATH)),
         copied,
@@ -71,12 +91,10 @@ def _looks(schema: pa.Schema, rows: int) -> list[Callable[[bytes], object]]:
 def main(name: str, how: str) -> None:
     """Each case is looked at in one of the ways, in turn."""
     data = Path(name).read_bytes()
-    file = pq.ParquetFile(io.BytesIO(data))
-    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    looks = _looks(file.schema_arrow, file.metadata.num_rows)
+    begin, looks = (_of_orc if name.endswith(".orc") else _of_parquet)(data)
     wrong = []
     for number, (case, changed) in enumerate({"bits": _bits, "bytes": _bytes}[how](data, begin)):
-        # The number of ways has no factor in common with the eight bits of a byte, so that each bit meets each way.
+        # Each bit meets each way, if not in the same byte.
         for look in looks if how == "bytes" else [looks[(number + number // 8) % len(looks)]]:
             print(case, flush=True)
             try:

@@ -1,7 +1,7 @@
 """A footer that was changed is an error of ours, or no error; it does not end the process.
 
-pyarrow ends it for what it does not expect in the description of a column chunk: a type, a codec or a bound that does
-not fit.
+pyarrow ends it for what it does not expect in the description of a column chunk of Parquet, such as a codec that there
+is not, and in the types of ORC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine.format import parquet
+from paimon_engine.format import orc, parquet
 from paimon_engine.format.layout import WriteOptions
 from tests.hostile.flipped_footers import DONE
 from tests.support.corpus import case
@@ -24,6 +24,7 @@ COLUMNS = pa.table(
         "k": pa.array(range(ROWS), pa.int64()),
         "s": [f"text {number % 7}" for number in range(ROWS)],
         "x": [number / 3 for number in range(ROWS)],
+        "d": pa.array([number * 7 for number in range(ROWS)], pa.int32()).cast(pa.decimal128(12, 2)),
         "l": [[number] * (number % 3) for number in range(ROWS)],
     }
 )
@@ -40,10 +41,11 @@ def wrong(file: Path, how: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_each_bit_of_a_footer_of_ours(tmp_path: Path) -> None:
-    file = tmp_path / "data.parquet"
+@pytest.mark.parametrize("writer_of", [parquet.ParquetWriter, orc.OrcWriter], ids=["parquet", "orc"])
+def test_each_bit_of_a_footer_of_ours(writer_of: type[parquet.ParquetWriter | orc.OrcWriter], tmp_path: Path) -> None:
+    file = tmp_path / f"data.{'orc' if writer_of is orc.OrcWriter else 'parquet'}"
     with file.open("wb") as sink:
-        writer = parquet.ParquetWriter(sink, COLUMNS.schema, WriteOptions())
+        writer = writer_of(sink, COLUMNS.schema, WriteOptions())
         for batch in COLUMNS.to_batches():
             writer.write(batch)
         writer.close()
@@ -52,8 +54,10 @@ def test_each_bit_of_a_footer_of_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["types_parquet_append", "types_parquet_deep", "agg_collect_merge_map"])
+@pytest.mark.parametrize(
+    "name", ["types_parquet_append", "types_parquet_deep", "agg_collect_merge_map", "types_orc_append", "types_orc_pk"]
+)
 def test_bytes_of_footers_of_java(name: str) -> None:
-    file = min(case(name).table.rglob("data-*.parquet"))
+    file = min(case(name).table.rglob("data-*.*"))
 
     assert wrong(file, "bytes") == []
