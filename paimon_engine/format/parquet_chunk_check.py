@@ -93,12 +93,17 @@ class _StoredColumn(NamedTuple):
     definition_levels: int
 
 
-def read_footer(source: BinaryIO) -> bytes:
-    """The bytes of a footer, whose length a reader has checked."""
-    source.seek(-_END_BYTES, io.SEEK_END)
-    size = int.from_bytes(source.read(_END_BYTES)[:4], "little")
-    source.seek(-_END_BYTES - size, io.SEEK_END)
-    return source.read(size)
+def read_footer(source: BinaryIO, metadata: pq.FileMetaData) -> bytes:
+    """The bytes of a footer that has been read."""
+    size = metadata.serialized_size
+    source.seek(-size - _END_BYTES, io.SEEK_END)
+    data = source.read(size + _END_BYTES)
+    declared = int.from_bytes(data[-_END_BYTES:-4], "little")
+    if declared != size:
+        # Arrow says how much of it was used.
+        source.seek(-declared - _END_BYTES, io.SEEK_END)
+        data = source.read(declared + _END_BYTES)
+    return data[:-_END_BYTES]
 
 
 def check_chunks(footer: bytes, schema: pq.ParquetSchema, path: str) -> None:

@@ -217,7 +217,7 @@ def stored_row_groups(
     try:
         metadata = parquet_metadata(source)
         found: list[StoredRowGroup | None] = [None] * metadata.num_row_groups
-        footer = read_footer(source)
+        footer = read_footer(source, metadata)
         is_alike = (
             metadata.num_rows == row_count
             and metadata.created_by.startswith(_WRITTEN_BY)

@@ -152,7 +152,7 @@ def open_parquet(
             page_checksum_verification=True,
         )
         if metadata is None and not is_our_own:
-            check_chunks(read_footer(source), file.schema, path)
+            check_chunks(read_footer(source, file.metadata), file.schema, path)
         return file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error

@@ -7,6 +7,7 @@ by: where the header of a page is among them, it is checked against the limits o
 
 from __future__ import annotations
 
+import io
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -35,6 +36,7 @@ class WatchedFile:
         self._begins: list[int] = []
         self._chunks: list[_Chunk] = []
         self._at = 0
+        self._end: int | None = None
 
     def expect(
         self,
@@ -83,6 +85,12 @@ class WatchedFile:
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Goes to an offset."""
+        if whence == io.SEEK_END:
+            if self._end is None:
+                self._source.seek(0, whence)
+                self._end = self._source.tell()
+            # A buffered reader forgets what it has when it is sent to the end.
+            offset, whence = self._end + offset, io.SEEK_SET
         self._source.seek(offset, whence)
         self._at = self._source.tell() if whence else offset
         return self._at
