@@ -19,7 +19,9 @@ from paimon_engine.format.orc_message import WRONG, fields, messages, number_of,
 
 _TAIL_BYTES: Final = 16 << 10
 """To be read first: most footers are in it, and every postscript, whose length is in a byte."""
-_FOOTER_BYTES, _COMPRESSION = 1, 2
+_FOOTER_BYTES, _COMPRESSION, _BLOCK_BYTES = 1, 2, 3
+_BLOCK_BYTES_MAX: Final = 1 << 26
+"""Of a chunk, whose stored length has 23 bits; the reader allots as many bytes as are said."""
 _CODECS: Final = {0: "UNCOMPRESSED", 1: "ZLIB", 2: "SNAPPY", 4: "LZ4", 5: "ZSTD"}
 _TYPES: Final = 4
 _KIND, _SUBTYPES, _NAMES, _PRECISION, _SCALE = 1, 2, 3, 5, 6
@@ -70,7 +72,10 @@ def _types(source: BinaryIO) -> list[_StoredType] | None:
         raise ValueError("it ends before its postscript")
     postscript = tail[len(tail) - 1 - tail[-1] : -1]
     size = number_of(postscript, _FOOTER_BYTES)
-    codec = _CODECS.get(dict(fields(postscript)).get(_COMPRESSION, 0))
+    said = dict(fields(postscript))
+    codec = _CODECS.get(said.get(_COMPRESSION, 0))
+    if said.get(_BLOCK_BYTES, 0) > _BLOCK_BYTES_MAX:
+        raise ValueError(f"its chunks unpack to {said[_BLOCK_BYTES]} bytes each")
     if codec is None:
         return None
     behind = 1 + len(postscript)

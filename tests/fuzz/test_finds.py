@@ -65,6 +65,15 @@ FINDS: dict[str, tuple[str, bytes]] = {
             "EAQYgID13f3/DCg6MAaC9AMDT1JDFw=="
         ),
     ),
+    "an ORC file whose chunks unpack to 57 TB": (
+        "orc-stripes",
+        base64.b64decode(
+            "T1JDBQAA/4AHAAAXAAAAAAAAAAECCk1UbwAACjUKBAgCUAAKDAj////3/////wLtUAEKDggCIggKAWESAWIYBFAACg8IAlAASgkY/7+o"
+            "ypo7IAD6AACIAbAQbhoKCAMQABgsIEIoAggDIhYIDBIDAQIDGgFpGgFzGgF0IAAoADIAIggIBCARCgQHIBEKAAkJCsAwAkgBYgUyLjIu"
+            "MjoECAJQADoMCAESBggCEAIYAlABOg4IAiIICgFhUgFiGARQADoPASQwSgkY/7+oypo6IABAAAiAARACGICA/N39+gwoOjBdgvQDA09S"
+            "Qxg="
+        ),
+    ),
     "a Parquet file with a codec that there is not": (
         "parquet-row-groups",
         base64.b64decode(
