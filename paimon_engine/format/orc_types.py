@@ -1,7 +1,7 @@
 """The types of an ORC file, checked before Arrow makes its schema of them.
 
-The C++ reader believes what the footer says of types: for some of what cannot be, such as a decimal of 200 digits or a
-list of nothing, it ends the process. So the tree of types is looked at first.
+The C++ reader believes what the footer says of types: for some of what cannot be, such as a decimal of 200 digits, it
+ends the process. So the tree of types is looked at first, and the size of chunks, for which it allots memory.
 
 Source: the ORC specification, version 1, "File Tail" and "Type Information".
 """
@@ -15,11 +15,20 @@ from typing import BinaryIO, Final, NamedTuple
 import pyarrow.orc as po
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.orc_message import WRONG, fields, messages, number_of, plain, varint
+from paimon_engine.format.orc_message import (
+    TAIL_BLOCK_BYTES,
+    TAIL_FOOTER_BYTES,
+    WRONG,
+    fields,
+    messages,
+    number_of,
+    plain,
+    varint,
+)
 
 _TAIL_BYTES: Final = 16 << 10
 """To be read first: most footers are in it, and every postscript, whose length is in a byte."""
-_FOOTER_BYTES, _COMPRESSION, _BLOCK_BYTES = 1, 2, 3
+_COMPRESSION = 2
 _BLOCK_BYTES_MAX: Final = 1 << 26
 """Of a chunk, whose stored length has 23 bits; the reader allots as many bytes as are said."""
 _CODECS: Final = {0: "UNCOMPRESSED", 1: "ZLIB", 2: "SNAPPY", 4: "LZ4", 5: "ZSTD"}
@@ -71,11 +80,11 @@ def _types(source: BinaryIO) -> list[_StoredType] | None:
     if not tail or len(tail) <= tail[-1]:
         raise ValueError("it ends before its postscript")
     postscript = tail[len(tail) - 1 - tail[-1] : -1]
-    size = number_of(postscript, _FOOTER_BYTES)
+    size = number_of(postscript, TAIL_FOOTER_BYTES)
     said = dict(fields(postscript))
     codec = _CODECS.get(said.get(_COMPRESSION, 0))
-    if said.get(_BLOCK_BYTES, 0) > _BLOCK_BYTES_MAX:
-        raise ValueError(f"its chunks unpack to {said[_BLOCK_BYTES]} bytes each")
+    if said.get(TAIL_BLOCK_BYTES, 0) > _BLOCK_BYTES_MAX:
+        raise ValueError(f"its chunks unpack to {said[TAIL_BLOCK_BYTES]} bytes each")
     if codec is None:
         return None
     behind = 1 + len(postscript)
@@ -124,7 +133,8 @@ def _check(types: Sequence[_StoredType]) -> None:
         if one.kind > _KIND_MAX:
             raise ValueError(f"type {number} is of the unknown kind {one.kind}")
         wanted = _PARTS.get(one.kind, len(one.parts) if one.kind in (_STRUCT, _UNION) else 0)
-        if len(one.parts) != wanted or (one.kind == _STRUCT and one.names != wanted) or one.kind == _UNION > wanted:
+        is_short = (one.kind == _STRUCT and one.names != wanted) or (one.kind == _UNION and not one.parts)
+        if len(one.parts) != wanted or is_short:
             raise ValueError(f"type {number} of kind {one.kind} has {len(one.parts)} parts and {one.names} names")
         # Files of old Hive have decimals without a precision.
         if one.kind == _DECIMAL and one.precision and not one.scale <= one.precision <= _PRECISION_MAX:

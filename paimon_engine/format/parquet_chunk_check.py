@@ -130,7 +130,7 @@ def check_chunks(footer: bytes, schema: pq.ParquetSchema, path: str) -> None:
             found, at.at = integers_of(footer, at.at, _WANTED)
             if (wrong := _wrong(found, leaf)) is not None:
                 column = schema.column(index)
-                what = f"column {column.path!r} of row group {number} {wrong}, its schema says {column.physical_type}"
+                what = f"column {column.path!r} of type {column.physical_type}, in row group {number}, {wrong}"
                 raise damaged(path, what)
         return b""
 

@@ -78,7 +78,8 @@ def _parsed(text: str, **how: Any) -> sql.Expression:
         raise
     except Exception as error:
         # What makes functions of it takes some arguments for granted, such as an even number of them for a map.
-        raise InvalidArgumentError(f"cannot read the condition or value {text!r}: {error}") from error
+        what = f"a part of it, such as the arguments of a function, does not fit ({error})"
+        raise InvalidArgumentError(f"cannot read {text!r}: {what}") from error
 
 
 def _where_it_fails(error: sqlglot.errors.SqlglotError) -> str:
