@@ -131,6 +131,17 @@ def damaged(where: str, what: str) -> CorruptTableError:
     return CorruptTableError(f"{where}: {what}; {REMEDY}")
 
 
+def unreadable(path: str, kind: str, error: Exception) -> PaimonError:
+    """The error for a file that a decoder gave up: it is damaged, unless the system could not give its bytes.
+
+    `kind` is what it should be: "a Parquet file". Operating systems number their errors, decoders do not; some pass
+    them on as texts.
+    """
+    if (isinstance(error, OSError) and error.errno is not None) or "[errno " in str(error):
+        return StorageError(f"{path}: {error}")
+    return damaged(path, f"cannot be read as {kind}: {error}")
+
+
 @contextmanager
 def naming(where: str) -> Iterator[None]:
     """Adds the path to errors of decoders, which get bytes without it."""

@@ -209,7 +209,9 @@ def _repair(
     # Snapshots that another branch lacks may need files that it shares with the stranded ones.
     lost = [doubt for doubt in lost_roots(table, all_roots(table)) if doubt.branch != paths.branch]
     plan = plan_deletion(table, candidates, kept, executor, lost=lost)
-    others = [f"nothing is deleted: {path} cannot be read: {why}" for path, why in unreadable if path not in hidden]
+    others = [
+        f"nothing is deleted: {path} cannot be read: {why.reason}" for path, why in unreadable if path not in hidden
+    ]
     if others:
         plan = plan.without_files(others)
     if spec.dry_run:

@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from paimon_engine.action import Context, Result, action
 from paimon_engine.specs import Spec
+from paimon_engine.table.check.findings import Problem
 from paimon_engine.table.check.row_bytes import bytes_of_rows
-from paimon_engine.table.check.table_check import Depth, Problem, examine_table
+from paimon_engine.table.check.table_check import Depth, examine_table
 from paimon_engine.table.state.handle import TableHandle
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ import fastavro
 import pyarrow as pa
 from fastavro.write import Writer
 
-from paimon_engine.errors import UnsupportedError, damaged
+from paimon_engine.errors import NotFoundError, StorageError, UnsupportedError, damaged, unreadable
 from paimon_engine.format.avro import check_count
 from paimon_engine.format.avro_blocks import check_schema
 from paimon_engine.format.codecs import codec_of
@@ -64,8 +64,10 @@ def read_batches(
                 del rows[:count]
         if rows:
             yield columns.batch(rows)
-    except GeneratorExit:
+    except (GeneratorExit, NotFoundError, StorageError):
         raise
+    except OSError as error:
+        raise unreadable(path, "an Avro file", error) from error
     except Exception as error:
         raise damaged(path, f"cannot be read as an Avro file: {error!r}") from error
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError, unreadable
 from paimon_engine.format import orc_timestamps
 from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import (
@@ -67,6 +67,15 @@ _WAITING_BYTES: Final = 32 << 20
 _COPY_BYTES: Final = 1 << 20
 
 
+def opened(source: BinaryIO, path: str) -> po.ORCFile:
+    """The file, which says its columns and how many rows it has. Raises: CorruptTableError if it is no ORC file."""
+    heard = _heard(source)
+    try:
+        return open_orc(heard, path)
+    except (OSError, *WRONG) as error:
+        raise _given_up(heard, path, error) from error
+
+
 def read_batches(
     source: BinaryIO, schema: pa.Schema, *, path: str, limit: BatchLimit = BATCH_LIMIT
 ) -> Iterator[pa.RecordBatch]:
@@ -102,8 +111,9 @@ def _stripe_rows(
 
     Raises: UnsupportedError, CorruptTableError naming the path.
     """
+    source = _heard(source)
+    file = opened(source, path)
     try:
-        file = open_orc(source, path)
         names = set(file.schema.names)
         wanted = [field for field in schema if field.name in names]
         skipped = {} if where is None else _skipped_stripes(source, file, where)
@@ -120,7 +130,37 @@ def _stripe_rows(
     except UnsupportedError as error:
         raise UnsupportedError(f"{path}: {error}") from error
     except (OSError, KeyError, *WRONG) as error:
-        raise damaged(path, f"cannot be read as an ORC file: {error}") from error
+        raise _given_up(source, path, error) from error
+
+
+class _HeardFile:
+    """A file for the C++ reader of ORC, which makes a text of what a file raises: the error itself is kept here."""
+
+    closed = False
+    """The file's owner closes it."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self.seek, self.tell = source.seek, source.tell
+        self.error: Exception | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._source.read(size)
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _heard(source: BinaryIO) -> BinaryIO:
+    """The file, so that its errors are kept; Arrow's own files name the errors of the system in their texts."""
+    return source if isinstance(source, pa.NativeFile | _HeardFile) else cast_type("BinaryIO", _HeardFile(source))
+
+
+def _given_up(source: BinaryIO, path: str, error: Exception) -> PaimonError:
+    """The error for a file that cannot be read: what its store raised, if it did."""
+    raised = source.error if isinstance(source, _HeardFile) else None
+    return raised if isinstance(raised, PaimonError) else unreadable(path, "an ORC file", raised or error)
 
 
 def _stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: list[pa.Field]) -> pa.RecordBatch:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import damaged
+from paimon_engine.errors import unreadable
 from paimon_engine.format.binary_row import COMPACT_DECIMAL_PRECISION_MAX
 from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import (
@@ -88,7 +88,7 @@ def read_batches(
         columns = schema if choose is None else choose(stored.metadata)
         yield from stored.read(columns, range(stored.metadata.num_row_groups))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
+        raise unreadable(path, "a Parquet file", error) from error
 
 
 def read_matching(
@@ -124,7 +124,7 @@ def read_matching(
             for row, rows in numbered(0, stored.read(columns, [number])) if chosen is None else chosen:
                 yield starts[number] + row, rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
+        raise unreadable(path, "a Parquet file", error) from error
 
 
 def _codec(options: WriteOptions) -> tuple[str, int | None]:

@@ -20,7 +20,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import damaged
+from paimon_engine.errors import damaged, unreadable
 from paimon_engine.format.parquet_fields import DataPageHeader, DataPageHeaderV2, PageEncoding, PageHeader, PageType
 from paimon_engine.format.thrift_compact import DECODE_ERRORS, NOTHING_WITHIN, NotAStructureError, integers_of
 
@@ -118,7 +118,7 @@ class ChunkPages:
         """
         chunk = metadata.row_group(row_group).column(index)
         column = metadata.schema.column(index)
-        self._path = path
+        self.path = path
         self._row_group, self._column = row_group, column
         self._values: int = chunk.num_values
         self._said_bytes: int = chunk.total_uncompressed_size
@@ -198,7 +198,7 @@ class ChunkPages:
 
     def _refuse(self, what: str) -> None:
         where = f"column {self._column.path!r} of row group {self._row_group}"
-        raise damaged(self._path, f"{where} has {what}")
+        raise damaged(self.path, f"{where} has {what}")
 
 
 def is_delta(chunk: pq.ColumnChunkMetaData) -> bool:
@@ -240,7 +240,7 @@ def check_page_sizes(source: BinaryIO, metadata: pq.FileMetaData, path: str, *, 
     With `trusts_footer` only pages that may be too large by the footer are checked; otherwise all pages.
 
     Raises: CorruptTableError that names the column, if a page or a row is too large, or much larger than the footer
-    says.
+    says; StorageError.
     """
     check_row_counts(metadata, path)
     for number in range(metadata.num_row_groups):
@@ -256,13 +256,15 @@ def check_page_sizes(source: BinaryIO, metadata: pq.FileMetaData, path: str, *, 
 def headers(source: BinaryIO, pages: ChunkPages) -> Iterator[PageHead]:
     """The headers of the pages of a chunk.
 
-    Raises: CorruptTableError.
+    Raises: CorruptTableError, StorageError.
     """
     while not pages.is_complete:
         try:
             head, behind = header_at(source, pages.at, pages.end + _PADDING_BYTES)
         except DECODE_ERRORS as error:
             pages.refuse_header(error)
+        except OSError as error:
+            raise unreadable(pages.path, "a Parquet file", error) from error
         pages.add(head, behind)
         yield head
 

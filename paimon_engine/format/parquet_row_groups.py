@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
-from paimon_engine.errors import damaged
+from paimon_engine.errors import damaged, unreadable
 from paimon_engine.format.layout import cast, leaves_of
 from paimon_engine.format.parquet_chunk_check import check_chunks, read_footer
 from paimon_engine.format.parquet_copies import moved_chunk, moved_offset
@@ -243,7 +243,7 @@ def stored_row_groups(
         RecursionError,
         ValueError,
     ) as error:
-        raise damaged(path, f"its Parquet footer cannot be read: {error}") from error
+        raise unreadable(path, "a Parquet file", error) from error
     return found
 
 

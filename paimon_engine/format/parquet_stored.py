@@ -9,7 +9,7 @@ from typing import cast as cast_to
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import damaged
+from paimon_engine.errors import damaged, unreadable
 from paimon_engine.format.layout import BatchLimit, leaf_paths
 from paimon_engine.format.parquet_chunk_check import check_chunks, read_footer
 from paimon_engine.format.parquet_file import parquet_file
@@ -155,4 +155,4 @@ def open_parquet(
             check_chunks(read_footer(source, file.metadata), file.schema, path)
         return file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
+        raise unreadable(path, "a Parquet file", error) from error

@@ -32,7 +32,8 @@ class Storage(Protocol):
       They are taken literally: no percent decoding, no wildcards.
     - Parent directories are made when needed.
     - What the backend raises becomes `NotFoundError` or `StorageError`, with the cause attached.
-      Only the stream that `open` returns may raise `OSError` while it is read, as every file does.
+      So does the stream that `open` returns, while it is read; only that of a local file raises `OSError`, with the
+      number of the operating system's error. Decoders raise it without one, for damaged bytes (`errors.unreadable`).
     - Reading after writing is consistent: nothing is cached between calls.
 
     Legal: `if not storage.create(path, data): look_at(storage.read(path))`.

@@ -31,6 +31,7 @@ from paimon_engine.errors import (
 from paimon_engine.storage.absence import AbsenceProbe
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import CONDITIONAL_PUT
+from paimon_engine.storage.reading import MappedFile
 
 _READ_AHEAD_BYTES = 4 << 20
 _REQUESTS_AT_ONCE = 16
@@ -100,7 +101,7 @@ class FsspecStorage:
             return io.BytesIO(self.read(path))
         with _mapped(path):
             file = self._fs.open(self._native(path), "rb", cache_type="readahead", block_size=_READ_AHEAD_BYTES)
-            return cast("BinaryIO", file)
+        return cast("BinaryIO", MappedFile(file, path, _mapped))
 
     @property
     def is_object_store(self) -> bool:

@@ -278,12 +278,7 @@ class _HdfsFile(io.RawIOBase):
         view = memoryview(target).cast("B")
         count = max(0, min(len(view), self._size - self._at))
         if count:
-            try:
-                view[:count] = self._reader.read_range(self._at, count)
-            except OSError:
-                raise
-            except RuntimeError as error:
-                raise OSError(f"{self._path}: {_message_of(error)}") from shown_cause(error)
+            view[:count] = _mapped(self._path, lambda: self._reader.read_range(self._at, count))
             self._at += count
         return count
 

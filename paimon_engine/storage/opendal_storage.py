@@ -303,10 +303,7 @@ class _ObjectReader(io.RawIOBase):
         view = memoryview(target).cast("B")
         count = max(0, min(len(view), self._size - self._at))
         if count:
-            try:
-                data = self._storage.read_range(self._path, self._at, count)
-            except StorageError as error:
-                raise OSError(str(error)) from error
+            data = self._storage.read_range(self._path, self._at, count)
             count = len(data)
             view[:count] = data
             self._at += count

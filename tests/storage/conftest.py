@@ -36,6 +36,8 @@ class S3Server:
     options: dict[str, str]
     requests: list[str]
     """Method and path of each request, in order; tests may clear it."""
+    refused: list[str]
+    """Ends of the paths of which no bytes are given; tests may add some."""
 
 
 @pytest.fixture(scope="session")
@@ -45,10 +47,15 @@ def s3_server() -> Iterator[S3Server]:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
-    application, requests = DomainDispatcherApplication(create_backend_app), []
+    application = DomainDispatcherApplication(create_backend_app)
+    requests: list[str] = []
+    refused: list[str] = []
 
     def noting(environ: Any, start_response: Any) -> Any:
         requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+        if environ["REQUEST_METHOD"] == "GET" and refused and environ["PATH_INFO"].endswith(tuple(refused)):
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"]
         return application(environ, start_response)
 
     # One request at a time: moto looks and writes in two steps, so with threads it would not decide races.
@@ -63,7 +70,7 @@ def s3_server() -> Iterator[S3Server]:
         "s3.path.style.access": "true",
     }
     file_system_of(storage_for("s3://lake", options)).mkdir("lake")
-    yield S3Server(options, requests)
+    yield S3Server(options, requests, refused)
     server.shutdown()
     thread.join()
 

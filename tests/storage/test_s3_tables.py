@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from paimon_engine import Catalog, Table, col, open_table
+from paimon_engine import Catalog, StorageError, Table, col, open_table
 from paimon_engine.cli import app
 from paimon_engine.env import EnvConfig
 from paimon_engine.table.check.table_check import check_table
@@ -150,3 +151,25 @@ def test_requests_of_a_read_are_a_matter_of_files_not_of_history(catalog: Catalo
         assert len(files) == 1
         assert len(manifests) <= 4
         assert all(one.startswith("GET ") for one in requests)
+
+
+@pytest.fixture
+def refused(s3_server: S3Server) -> Iterator[list[str]]:
+    yield s3_server.refused
+    s3_server.refused.clear()
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_a_store_that_gives_no_bytes_does_not_make_a_table_damaged(catalog: Catalog, refused: list[str], form: str):
+    table = make(catalog, **{"file.format": form, "file.compression": "none"})
+    put(table, 1)
+    # More than what is fetched in one request.
+    table.write(pa.table({"k": range(60_000), "v": [str(number) * 50 for number in range(60_000)]}, schema=SCHEMA))
+    refused.append(f".{form}")
+
+    for look in (table.to_arrow, lambda: table.verify("rows"), lambda: table.compact(full=True)):
+        with pytest.raises(StorageError, match=rf"s3://lake/.*\.{form}: .*(Access Denied|Forbidden)"):
+            look()
+    refused.clear()
+    assert table.to_arrow().num_rows == 60_000
+    assert table.verify("rows").status == "sound"

@@ -94,6 +94,22 @@ def test_a_reader_seeks(location):
         assert (tail, file.read(3), file.tell()) == (b"789", b"234", 5)
 
 
+def test_a_file_that_goes_while_it_is_read_is_not_found(location):
+    path = location.path("data.parquet")
+    with location.storage.writer(path) as file:
+        file.write(bytes(12 << 20))
+
+    with location.storage.open(path) as file:
+        assert file.read(10) == bytes(10)
+        location.storage.delete([path])
+        file.seek(11 << 20)
+        try:
+            # Local disks, and some servers, keep a file that is open.
+            assert file.read(10) == bytes(10)
+        except NotFoundError as error:
+            assert path in str(error)
+
+
 def test_a_writer_makes_the_file(location):
     with location.storage.writer(location.path("deep/er/data")) as file:
         file.write(b"ab")

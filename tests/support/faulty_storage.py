@@ -163,13 +163,13 @@ class _BrokenStream(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
         if self.tell() > len(self.getvalue()) // 2:
-            raise OSError("connection reset (injected)")
+            raise StorageError("connection reset (injected)")
         return data
 
     def readinto(self, buffer: Any) -> int:
         count = super().readinto(buffer)
         if self.tell() > len(self.getvalue()) // 2:
-            raise OSError("connection reset (injected)")
+            raise StorageError("connection reset (injected)")
         return count
 
 

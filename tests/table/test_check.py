@@ -19,7 +19,8 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.meta.stats import ColumnStats, to_simple_stats
-from paimon_engine.table.check.table_check import Depth, Problem, check_table
+from paimon_engine.table.check.findings import Problem
+from paimon_engine.table.check.table_check import Depth, check_table
 from paimon_engine.table.commit.commit import CommitRequest, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import load_table

@@ -27,7 +27,8 @@ from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.options import TableOptions
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.supported import check_changes_readable
-from paimon_engine.table.check.table_check import Problem, check_table
+from paimon_engine.table.check.findings import Problem
+from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import TableHandle, load_table

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.parquet import footer
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
@@ -12,7 +10,10 @@ from paimon_engine.table.state.handle import TableHandle
 
 
 def footer_problem(table: TableHandle, task: tuple[str, int]) -> tuple[str, str] | None:
-    """What is wrong with the footer of a file, given its path and the number of rows in its manifest; with the path."""
+    """What is wrong with the footer of a file, given its path and the number of rows in its manifest; with the path.
+
+    Raises: StorageError.
+    """
     path, expected = task
     try:
         with store_of(table, path).open(path) as stream:
@@ -22,7 +23,5 @@ def footer_problem(table: TableHandle, task: tuple[str, int]) -> tuple[str, str]
         return path, "vanished while the table was checked"
     except CorruptTableError as error:
         return path, str(error)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        return path, f"cannot be read as a Parquet file: {error}"
     found = metadata.num_rows
     return None if found == expected else (path, f"has {found} rows, its manifest says {expected}")

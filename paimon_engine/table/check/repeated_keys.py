@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from paimon_engine.env import Env
-from paimon_engine.errors import PaimonError
 from paimon_engine.executor import Executor, Failed
 from paimon_engine.merge.keys import Keys, join_keys, normalise_keys
 from paimon_engine.meta.file_set import by_bucket
@@ -19,6 +18,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
+from paimon_engine.table.check.findings import FINDINGS, problem_of
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from paimon_engine.table.state.handle import PlainTable, TableHandle
@@ -41,13 +41,15 @@ def repeated_keys(table: TableHandle, snapshot: Snapshot, executor: Executor) ->
     """For each bucket with such keys, what is wrong there. Reads the key columns of all rows above level 0.
 
     What cannot be read is left out: other checks report it.
+
+    Raises: StorageError, SparkError.
     """
     options = table.options
     if not table.schema.primary_keys or not options.has_vectors:
         return
     try:
         vectors, live = vector_files(table, snapshot), live_entries(table, snapshot)
-    except PaimonError:
+    except FINDINGS:
         return
     tasks = []
     for (partition, bucket), entries in by_bucket(live).items():
@@ -57,7 +59,10 @@ def repeated_keys(table: TableHandle, snapshot: Snapshot, executor: Executor) ->
             tasks.append(KeysTask(table.plain(), partition, bucket, files, of_bucket))
     remedy = "" if options.clustering_overrides_keys else "; a full compaction leaves the newest row of each"
     for task, outcome in zip(tasks, executor.map(_count_repeated, tasks, config=table.config), strict=True):
-        if isinstance(outcome, Failed) or not outcome.value:
+        if isinstance(outcome, Failed):
+            problem_of(outcome)
+            continue
+        if not outcome.value:
             continue
         of = ", ".join(f"{name}={value}" for name, value in texts_of_key(table, task.partition).items())
         where = f"bucket {task.bucket}" + (f" of {of}" if of else "")

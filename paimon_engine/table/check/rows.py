@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.env import Env
-from paimon_engine.errors import NotFoundError, PaimonError, naming
+from paimon_engine.errors import NotFoundError, naming
 from paimon_engine.executor import Executor, Failed
 from paimon_engine.format import parquet
 from paimon_engine.format.hash_index import Hashes
@@ -46,6 +46,7 @@ from paimon_engine.meta.stats import (
     parse_stats_mode,
 )
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.table.check.findings import FINDINGS, problem_of
 from paimon_engine.table.files.blob_file import BlobFile
 from paimon_engine.table.files.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.files.data_file import BucketLocation, data_file_path, read_data_file, read_stored_keys
@@ -120,7 +121,7 @@ def read_rows(
     outcomes = executor.map(_look_at, tasks, config=table.config, on_done=listener)
     for task, outcome in zip(tasks, outcomes, strict=True):
         if isinstance(outcome, Failed):
-            yield FileFindings(task.path, [f"cannot be read: {outcome.message}"])
+            yield FileFindings(task.path, [problem_of(outcome)])
         else:
             yield outcome.value
 
@@ -130,7 +131,7 @@ def _look_at(env: Env, task: _FileCheckTask) -> FileFindings:
         return _check_file(task.table.load(env), task)
     except NotFoundError:
         return FileFindings(task.path)  # reported already, as a missing file
-    except PaimonError as error:
+    except FINDINGS as error:
         return FileFindings(task.path, [str(error)])
 
 
@@ -151,7 +152,7 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     columns = schema.row_type
     try:
         hashes = None if task.hash_index is None else read_hashes(table, task.hash_index)
-    except PaimonError:
+    except FINDINGS:
         hashes = None  # reported already
     if file.format == "parquet":
         with store_of(table, task.path).open(task.path) as stream:

@@ -28,7 +28,7 @@ from typing import Final
 
 import numpy as np
 
-from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, naming
+from paimon_engine.errors import CorruptTableError, NotFoundError, naming
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.deletion_vector import decode_index_file
@@ -43,6 +43,7 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.meta.snapshot_order import number_problem
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.check.chain import Chain, latest_roots, miscounted, outside_statistics
+from paimon_engine.table.check.findings import FINDINGS, Problem, problem_at
 from paimon_engine.table.check.footers import footer_problem
 from paimon_engine.table.check.locations import FileLocations
 from paimon_engine.table.check.repeated_keys import repeated_keys
@@ -67,14 +68,6 @@ from paimon_engine.table.state.statistics import read_statistics
 
 _LOOKS_MAX: Final = 3
 """How often a table is checked before files that an expiry may be removing are reported as missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that is not as it must be: `where` is a snapshot, tag or path."""
-
-    where: str
-    what: str
 
 
 class Depth(StrEnum):
@@ -137,7 +130,7 @@ def _examine(
     """All findings at that depth, and the roots that were checked."""
     roots, unreadable = every_root(table)
     check = _Check(table, depth, roots, footers=footers)
-    problems = [Problem(where, what) for where, what in unreadable]
+    problems = [problem_at(where, what) for where, what in unreadable]
     problems += [
         *_schemas(table, roots),
         *_consumers(table, roots),
@@ -148,7 +141,7 @@ def _examine(
     for root in roots:
         try:
             problems += check.problems_of_changelog(root) if root.is_changelog else check.problems_of(root)
-        except PaimonError as error:
+        except FINDINGS as error:
             problems.append(Problem(root.label, str(error)))
     rows, notes = 0, list[Problem]()
     if depth is Depth.ROWS:
@@ -173,7 +166,7 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
         for schema_id in range(min(known), max(known) + 1) if known else ():
             try:
                 read_schema_file(table.env, paths, schema_id, {})
-            except PaimonError as error:
+            except FINDINGS as error:
                 yield Problem(paths.schema(schema_id), str(error))
 
 
@@ -349,7 +342,7 @@ class _Check:
                 paths = with_branch_paths(self._table, root.branch).paths
                 try:
                     read_schema_file(self._table.env, paths, file.schema_id, {})
-                except PaimonError as error:
+                except FINDINGS as error:
                     yield Problem(paths.schema(file.schema_id), str(error))
 
     def _counts(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
@@ -392,7 +385,7 @@ class _Check:
                 continue
             try:
                 vectors = self._vectors_of(file, path)
-            except PaimonError as error:
+            except FINDINGS as error:
                 yield Problem(root.label, str(error))
                 continue
             if len(vectors) != file.row_count:
@@ -432,7 +425,7 @@ class _Check:
             self._hash_indexes_checked.add(names)
             try:
                 hashes = np.sort(np.concatenate([read_hashes(self._table, file) for file in files]))
-            except PaimonError as error:
+            except FINDINGS as error:
                 yield Problem(root.label, str(error))
                 continue
             if (hashes[1:] == hashes[:-1]).any():
@@ -478,7 +471,7 @@ class _Check:
         self._seen.add(name)
         try:
             read_statistics(self._table, name)
-        except PaimonError as error:
+        except FINDINGS as error:
             yield Problem(root.label, str(error))
 
     def _file_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
@@ -495,6 +488,6 @@ def _index_problem(table: TableHandle, entry: ManifestEntry) -> str | None:
         check_indexes(table, bucket_path(table, entry.partition, entry.bucket), entry.file)
     except NotFoundError:
         return None  # reported already, as a missing file
-    except PaimonError as error:
+    except FINDINGS as error:
         return str(error)
     return None

@@ -266,13 +266,13 @@ def changelog_root(on_branch: TableHandle, snapshot: Snapshot) -> Root:
     return Root(on_branch.paths.branch, snapshot, is_changelog=True, keeps_delta=keeps_delta(on_branch, snapshot))
 
 
-def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
-    """Every root, long-lived changelogs included, main's first; and (path, reason) of each that cannot be read.
+def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, Unreadable]]]:
+    """Every root, long-lived changelogs included, main's first; and each that cannot be read, with its path.
 
     A root that vanishes between listing and reading counts as one that cannot be read.
     """
     found: list[Root] = []
-    unreadable: list[tuple[str, str]] = []
+    unreadable: list[tuple[str, Unreadable]] = []
     for branch in (MAIN_BRANCH, *branches(table)):
         on_branch = with_branch_paths(table, branch)
         paths, ids = on_branch.paths, snapshot_ids(on_branch)
@@ -285,22 +285,22 @@ def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
             try:
                 found.append(Root(branch, read_tag(on_branch, name).snapshot, name))
             except PaimonError as error:
-                unreadable.append((paths.tag(name), str(error)))
+                unreadable.append((paths.tag(name), Unreadable.of(error)))
         for number in changelog_ids(on_branch):
             try:
                 found.append(changelog_root(on_branch, read_changelog(on_branch, number)))
             except PaimonError as error:
-                unreadable.append((paths.changelog(number), str(error)))
+                unreadable.append((paths.changelog(number), Unreadable.of(error)))
     return found, unreadable
 
 
-def _try_snapshot(on_branch: TableHandle, snapshot_id: int) -> Snapshot | str:
+def _try_snapshot(on_branch: TableHandle, snapshot_id: int) -> Snapshot | Unreadable:
     try:
         return read_snapshot(on_branch, snapshot_id)
     except NotFoundError:
-        return "it vanished while it was read; run again when no expiry or rollback is running"
+        return Unreadable("it vanished while it was read; run again when no expiry or rollback is running")
     except PaimonError as error:
-        return str(error)
+        return Unreadable.of(error)
 
 
 def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
@@ -358,10 +358,15 @@ class RootFiles:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A root whose metadata cannot be read; `may_pass` says whether a later try may succeed."""
+    """A root that cannot be read, or its metadata; `may_pass` says whether a later try may succeed."""
 
     reason: str
     may_pass: bool = False
+
+    @classmethod
+    def of(cls, error: PaimonError) -> Unreadable:
+        """What an error says."""
+        return cls(str(error), isinstance(error, StorageError))
 
 
 def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:

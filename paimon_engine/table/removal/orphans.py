@@ -149,7 +149,7 @@ class NameScan:
     def update(self, table: TableHandle, executor: Executor) -> None:
         """Reads the names of all roots that were not read before."""
         roots, unreadable = every_root(table)
-        self.doubts += (f"{where}: {what}" for where, what in unreadable)
+        self.doubts += (f"{where}: {what.reason}" for where, what in unreadable)
         self._gaps(roots)
         fresh = [root for root in roots if root.identity not in self._roots]
         self._roots.update(root.identity for root in fresh)
