@@ -146,6 +146,27 @@ def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, form: str):
         check_job(job(tmp_path, str(tmp_path / "rows"), form))
 
 
+def test_damaged_types_of_an_orc_file_are_refused_by_name(tmp_path: Path):
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
+    orc.write_table(pa.Table.from_pylist(ROWS, SCHEMA), tmp_path / "rows", compression="uncompressed")
+    data = (tmp_path / "rows").read_bytes()
+    # A precision, with the scale behind it.
+    (tmp_path / "rows").write_bytes(data.replace(b"\x28\x0a\x30\x02", b"\x28\x7f\x30\x02"))
+
+    with pytest.raises(InvalidArgumentError, match="source .*/rows: .* is a decimal of 127 digits"):
+        check_job(job(tmp_path, str(tmp_path / "rows"), "orc"))
+
+
+def test_damaged_rows_of_an_orc_file_are_refused_by_name(tmp_path: Path):
+    Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
+    orc.write_table(pa.Table.from_pylist(ROWS * 1_000, SCHEMA), tmp_path / "rows", compression="zstd")
+    data = (tmp_path / "rows").read_bytes()
+    (tmp_path / "rows").write_bytes(data[:3] + b"\xff" * (len(data) // 3) + data[3 + len(data) // 3 :])
+
+    with pytest.raises(InvalidArgumentError, match="source .*/rows: .*cannot be read as an ORC file"):
+        run(job(tmp_path, str(tmp_path / "rows"), "orc"))
+
+
 def test_values_that_do_not_fit_are_found_in_the_first_rows(tmp_path: Path):
     Catalog(str(tmp_path)).create_table("db.t", schema=COLUMNS)
     (tmp_path / "rows").write_text("id,name\n1,Ann\nx,Bob\n")

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.json as pjson
-from pyarrow import orc
 
-from paimon_engine.errors import REMEDY, CorruptTableError, InvalidArgumentError, PaimonError
-from paimon_engine.format import parquet
+from paimon_engine.errors import REMEDY, CorruptTableError, InvalidArgumentError, PaimonError, StorageError
+from paimon_engine.format import orc, parquet
 
 Types = Mapping[str, pa.DataType]
 """Columns of the table with their Arrow types."""
@@ -64,8 +63,12 @@ def naming_source(path: str) -> Iterator[None]:
         raise InvalidArgumentError(f"source {path}: {what}") from error
     except PaimonError:
         raise
-    except (pa.ArrowException, ValueError, EOFError, KeyError, TypeError, IndexError) as error:
-        raise InvalidArgumentError(f"source {path}: {error}") from error
+    except Exception as error:
+        # Decoders raise errors of very many kinds, each with others for the codecs that it knows.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(f"source {path}: {error}") from error
+        what = str(error) or type(error).__name__
+        raise InvalidArgumentError(f"source {path}: {what}") from error
 
 
 # ── one by one ──────────────────────────────────────────────────────────────────────────────────
@@ -161,24 +164,16 @@ def _with_times(rows: pa.RecordBatch, types: Types) -> pa.RecordBatch:
     return rows
 
 
-def _orc(stream: BinaryIO, _: str, __: Types) -> Iterator[pa.RecordBatch]:
-    file = _orc_file(stream)
-    return (file.read_stripe(number) for number in range(file.nstripes))
+def _orc(stream: BinaryIO, path: str, _: Types) -> Iterator[pa.RecordBatch]:
+    return orc.read_batches(stream, _orc_schema(stream, path), path=path)
 
 
-def _orc_file(stream: BinaryIO) -> Any:
-    try:
-        return orc.ORCFile(stream)
-    except OSError as error:
-        raise ValueError(error) from error
+def _orc_schema(stream: BinaryIO, path: str) -> pa.Schema:
+    return orc.opened(stream, path).schema
 
 
-def _orc_schema(stream: BinaryIO, _: str) -> pa.Schema:
-    return _orc_file(stream).schema
-
-
-def _orc_rows(stream: BinaryIO, _: str) -> int:
-    count: int = _orc_file(stream).nrows
+def _orc_rows(stream: BinaryIO, path: str) -> int:
+    count: int = orc.opened(stream, path).nrows
     return count
 
 
