@@ -7,6 +7,7 @@ Reading works everywhere. Writing needs create-if-absent in one request, which t
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import time
@@ -168,8 +169,15 @@ class FsspecStorage:
             self._fs.mv(temporary, native)
 
     def exists(self, path: str) -> bool:
+        native = self._native(path)
         with _mapped(path):
-            return bool(self._fs.exists(self._native(path)))
+            if self._is_object_store:
+                return bool(self._fs.exists(native))
+            # fsspec's own `exists` says the same of a file that is not there and of a server that does not answer.
+            with _if_there():
+                self._fs.info(native)
+                return True
+            return False
 
     def stat(self, path: str) -> FileInfo:
         path = path.rstrip("/")
@@ -178,22 +186,31 @@ class FsspecStorage:
 
     def list(self, prefix: str) -> list[FileInfo]:
         prefix, native = prefix.rstrip("/"), self._native(prefix)
-        with _mapped(prefix):
-            try:
-                entries = self._fs.ls(native, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+        entries: Any = []
+        with _mapped(prefix), _if_there():
+            entries = self._fs.ls(native, detail=True)
         found = _below(prefix, native, entries)
         return sorted(found, key=lambda info: info.path)
 
     def walk(self, prefix: str) -> Iterator[FileInfo]:
+        if not self._is_object_store:
+            return (info for info in self._tree(prefix) if not info.is_dir)
         prefix, native = prefix.rstrip("/"), self._native(prefix)
-        with _mapped(prefix):
-            try:
-                entries = self._fs.find(native, detail=True).values()
-            except (FileNotFoundError, NotADirectoryError):
-                return iter(())
+        entries: Any = []
+        with _mapped(prefix), _if_there():
+            entries = self._fs.find(native, detail=True).values()
         return (info for info in _below(prefix, native, entries) if not info.is_dir)
+
+    def _tree(self, prefix: str) -> Iterator[FileInfo]:
+        """All files and directories below, each directory before what is in it.
+
+        fsspec's own `find` leaves out directories that cannot be listed, so that their files seem not to be there.
+        """
+        waiting = [prefix]
+        while waiting:
+            found = self.list(waiting.pop())
+            yield from found
+            waiting += [info.path for info in found if info.is_dir]
 
     def delete(self, paths: Sequence[str]) -> None:
         # One request per file: the bulk call of fsspec treats paths as patterns and may delete other files.
@@ -218,21 +235,20 @@ class FsspecStorage:
                 "write the rows to a new table instead"
             )
         with _mapped(source):
-            if self._fs.exists(self._native(target)):
+            if self.exists(target):
                 raise StorageError(f"{target}: the name is taken")
             self._fs.makedirs(self._fs._parent(self._native(target)), exist_ok=True)  # noqa: SLF001 - no public name
             self._fs.mv(self._native(source), self._native(target), recursive=True)
 
     def delete_tree(self, path: str) -> None:
-        self.delete([info.path for info in self.walk(path)])
         if self._is_object_store:
+            self.delete([info.path for info in self.walk(path)])
             return
-        with _mapped(path), contextlib.suppress(FileNotFoundError):
-            native = self._native(path)
-            directories = [name for name in self._fs.find(native, withdirs=True) if name != native]
-            for directory in sorted(directories, key=len, reverse=True):
-                self._fs.rmdir(directory)
-            self._fs.rmdir(native)
+        tree = list(self._tree(path))
+        self.delete([info.path for info in tree if not info.is_dir])
+        with _mapped(path), _if_there():
+            for directory in [*(info.path for info in reversed(tree) if info.is_dir), path]:
+                self._fs.rmdir(self._native(directory))
 
     def give_up(self, path: str, upload: Any) -> None:
         """Ends an upload so that it leaves no file."""
@@ -252,7 +268,7 @@ class FsspecStorage:
             self._delete(path)
 
     def _delete(self, path: str) -> None:
-        with _mapped(path), contextlib.suppress(FileNotFoundError):
+        with _mapped(path), _if_there():
             self._fs.rm_file(self._native(path))
 
     def _native(self, path: str) -> str:
@@ -368,6 +384,21 @@ def _is_race(error: BaseException) -> bool:
     return any("ConditionalRequestConflict" in str(found) for found in (error, error.__cause__))
 
 
+def _is_absence(error: OSError) -> bool:
+    """Whether there is no such file. Clients have kinds of their own, with the number of the system's error."""
+    return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
+
+
+@contextlib.contextmanager
+def _if_there() -> Iterator[None]:
+    """Ends the block where a file is not there."""
+    try:
+        yield
+    except OSError as error:
+        if not _is_absence(error):
+            raise
+
+
 @contextlib.contextmanager
 def _mapped(path: str) -> Iterator[None]:
     """Turn what a file system raises into our errors; clients raise many kinds that are not an OSError."""
@@ -375,7 +406,7 @@ def _mapped(path: str) -> Iterator[None]:
         yield
     except PaimonError:
         raise
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFoundError(f"No such file: {path}") from shown_cause(error)
     except Exception as error:  # noqa: BLE001 - see above
+        if isinstance(error, OSError) and _is_absence(error):
+            raise NotFoundError(f"No such file: {path}") from shown_cause(error)
         raise StorageError(f"{path}: {type(error).__name__}: {error}") from shown_cause(error)

@@ -24,6 +24,8 @@ from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import Publish, publish
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
+_CANNOT_BE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of a path that leads to no file."""
 _BUFFER_BYTES = 1 << 16
 """Longer writes are not copied into a buffer: writers of data files collect larger blocks themselves."""
 _DELETIONS_MAX: Final = 5
@@ -74,7 +76,15 @@ class LocalStorage:
                 raise
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(local_path(path))
+        # `os.path.exists` says the same of a file that is not there and of a mount that is gone.
+        with _mapped(path):
+            try:
+                os.stat(local_path(path))
+            except OSError as error:
+                if error.errno in _CANNOT_BE:
+                    return False
+                raise
+            return True
 
     def stat(self, path: str) -> FileInfo:
         with _mapped(path):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import uuid
+from typing import Any
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from paimon_engine.errors import (
@@ -179,3 +183,112 @@ def test_a_missing_bucket_and_wrong_paths_are_our_errors(s3_options):
     with pytest.raises(StorageError):
         storage.create("s3://no-such-bucket/a", b"1")
     storage.delete([f"s3://lake/{uuid.uuid4()}" for _ in range(30)])
+
+
+class Unsteady(LocalFileSystem):
+    """The local disk as a server that does not answer about some paths."""
+
+    protocol = ("unsteady",)
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = LocalFileSystem()
+        self.silent = ""
+        self.error: OSError = ConnectionResetError("reset by peer")
+
+    def info(self, path, **kwargs):
+        self._answer(path)
+        return self.disk.info(path, **kwargs)
+
+    def ls(self, path, detail=False, **kwargs):
+        self._answer(path)
+        return self.disk.ls(path, detail=detail, **kwargs)
+
+    def open(self, path, mode="rb", **kwargs):
+        file = super().open(path, mode, **kwargs)
+        return BrokenFile(file, self) if mode == "rb" else file
+
+    def _answer(self, path: str) -> None:
+        if self.silent and self.silent in str(path):
+            raise self.error
+
+
+class BrokenFile(io.RawIOBase):
+    """Fails where its file system does not answer any more."""
+
+    def __init__(self, file: Any, system: Unsteady) -> None:
+        self.file, self.system = file, system
+
+    def seek(self, offset, whence=0):
+        return self.file.seek(offset, whence)
+
+    def tell(self):
+        return self.file.tell()
+
+    def read(self, size=-1):
+        self.system._answer(self.file.path)
+        return self.file.read(size)
+
+
+@pytest.fixture
+def unsteady(tmp_path) -> tuple[FsspecStorage, Unsteady, str]:
+    system = Unsteady()
+    storage = FsspecStorage(system, "unsteady", is_locked=True)
+    for name in ("snapshot/snapshot-1", "snapshot/deep/snapshot-2", "LATEST"):
+        storage.overwrite(f"unsteady://{tmp_path}/{name}", b"theirs")
+    return storage, system, f"unsteady://{tmp_path}"
+
+
+def test_a_server_that_does_not_answer_is_not_taken_for_an_absent_file(unsteady):
+    storage, system, root = unsteady
+    system.silent = "snapshot-1"
+
+    for act in (storage.exists, storage.stat, lambda path: storage.create(path, b"ours")):
+        with pytest.raises(StorageError, match=r"snapshot-1: ConnectionResetError: reset by peer"):
+            act(f"{root}/snapshot/snapshot-1")
+    system.silent = ""
+    assert storage.read(f"{root}/snapshot/snapshot-1") == b"theirs"
+    assert storage.exists(f"{root}/snapshot/snapshot-1")
+    assert not storage.exists(f"{root}/snapshot/snapshot-3")
+
+
+@pytest.mark.parametrize("silent", ["snapshot", "deep"])
+def test_a_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(unsteady, silent: str):
+    storage, system, root = unsteady
+    system.silent = silent
+
+    for act in (storage.walk, storage.delete_tree):
+        with pytest.raises(StorageError, match=f"{silent}: ConnectionResetError"):
+            list(act(root) or ())
+    system.silent = ""
+    assert [info.path.removeprefix(root) for info in sorted(storage.walk(root), key=lambda info: info.path)] == [
+        "/LATEST", "/snapshot/deep/snapshot-2", "/snapshot/snapshot-1",
+    ]  # fmt: skip
+    storage.delete_tree(root)
+    assert not storage.exists(root)
+
+
+def test_absence_by_its_number_is_absence(unsteady):
+    storage, system, root = unsteady
+    system.silent, system.error = "deep", type("ClientError", (OSError,), {})(errno.ENOENT, "gone")
+
+    assert not storage.exists(f"{root}/snapshot/deep")
+    assert [info.path for info in storage.walk(f"{root}/snapshot")] == [f"{root}/snapshot/snapshot-1"]
+    with pytest.raises(NotFoundError, match="deep"):
+        storage.stat(f"{root}/snapshot/deep")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(ConnectionResetError("reset by peer"), StorageError), (FileNotFoundError("gone"), NotFoundError)],
+)
+def test_what_a_stream_raises_is_our_error(unsteady, error: OSError, kind: type[Exception]):
+    storage, system, root = unsteady
+
+    with storage.open(f"{root}/LATEST") as file:
+        assert (file.read(2), file.tell(), file.seek(0), file.readable(), file.seekable()) == (b"th", 2, 0, True, True)
+        assert file.read() == b"theirs"
+        system.silent, system.error = "LATEST", error
+        with pytest.raises(kind, match=f"{root}/LATEST"):
+            file.read(1)

@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -149,3 +151,34 @@ def test_a_directory_is_deleted_although_others_change_it_meanwhile(tmp_path, mo
     assert next(calls) > 1
     assert not storage.exists(f"{tmp_path}/t")
     assert os.listdir(tmp_path) == []
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without the rights of root, for whom no file is out of reach."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_what_may_not_be_looked_at_is_not_taken_for_absent(tmp_path):
+    closed = tmp_path / "closed"
+    (closed / "table").mkdir(parents=True)
+    closed.chmod(0)
+
+    with as_nobody(), pytest.raises(StorageError, match=f"{closed}/table: .*Permission denied"):
+        LocalStorage().exists(str(closed / "table"))
+
+    closed.chmod(0o700)
+
+
+@pytest.mark.parametrize("name", ["absent", "file/below", "x" * 300, "loop/below"])
+def test_a_path_that_leads_nowhere_is_absent(tmp_path, name: str):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop").symlink_to("loop")
+
+    assert not LocalStorage().exists(str(tmp_path / name))
