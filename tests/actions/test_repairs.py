@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, Table
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, StorageError, UnsupportedError
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.manifests import read_manifest_list
+from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.oracle import JavaPaimon
+from tests.support.world import ROOT, World
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -244,6 +246,27 @@ def test_nothing_is_given_up_while_newer_snapshots_are_out_of_sight(tmp_path: Pa
     assert (done.status, done.removed_snapshots) == ("stopped", ())
     assert "hint LATEST names snapshot 4" in done.stopped[0]
     assert Path(table._handle.paths.snapshot(1)).exists()
+
+
+def test_a_store_that_fails_strands_no_snapshot() -> None:
+    world = World()
+    world.create(keys=("p", "k"), bucket=1)
+    for number in range(4):
+        world.write({number: number})
+    before = {info.path for info in world.inner.walk(ROOT)}
+    refused: list[str] = []
+
+    def refuse(verb: str, path: str) -> None:
+        if verb == "read" and path.endswith("/snapshot-2") and not refused:
+            refused.append(path)
+            raise StorageError(f"{path}: SlowDown")
+
+    world.through(store := FaultyStorage(world.inner))
+    store.arm(0, DOWN, refuse)
+
+    with pytest.raises(StorageError, match="snapshot-2: SlowDown"):
+        world.table().repair_earliest_snapshot(3)
+    assert {info.path for info in world.inner.walk(ROOT)} == before
 
 
 def test_complete_snapshots_are_left_to_expiry(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from paimon_engine.errors import PaimonError
+from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -153,7 +153,7 @@ class _Unnamed:
         """Names of a list's manifests; None if it cannot be read, so that no version can use it."""
         try:
             return tuple(manifest.name for manifest in read_manifest_list(self.table, name))
-        except PaimonError:
+        except (CorruptTableError, NotFoundError):
             return None
 
     def is_complete_list(self, name: str) -> bool:
@@ -173,7 +173,7 @@ class _Unnamed:
         try:
             live = live_files(entry for one in manifests for entry in read_manifest(self.table, one))
             return all(item.file.external_path is not None or item.file.name in self.seen.stored for item in live)
-        except PaimonError:
+        except (CorruptTableError, NotFoundError):
             # A delta list alone may remove files that other manifests add: their existence cannot be checked here.
             return True
 
@@ -212,7 +212,7 @@ def _adding(table: TableHandle, manifests: Sequence[str]) -> Mapping[str, set[st
     def adds(on_branch: TableHandle, name: str) -> set[str]:
         try:
             return {entry.file.name for entry in read_manifest(on_branch, name) if entry.kind is FileKind.ADD}
-        except PaimonError:
+        except (CorruptTableError, NotFoundError):
             return set()
 
     return dict(zip(manifests, in_threads(table, adds, manifests), strict=True))

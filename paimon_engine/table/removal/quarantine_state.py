@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError
+from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.locations import is_local, leads_out
@@ -381,7 +381,7 @@ def _listed_quarantines(table: TableHandle) -> Iterator[Quarantine]:
     for name in quarantine_names(table):
         try:
             found = find_quarantine(table, name)
-        except PaimonError:
+        except (CorruptTableError, NotFoundError):
             continue
         if found is not None:
             yield found

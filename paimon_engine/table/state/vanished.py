@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from paimon_engine.errors import CorruptTableError, PaimonError
+from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.state.handle import TableHandle
@@ -81,7 +81,7 @@ def _of_later_commit(table: TableHandle, lists: list[str]) -> str | None:
             continue
         try:
             manifests = {manifest.name for manifest in read_manifest_list(table, name)}
-        except PaimonError:
+        except (CorruptTableError, NotFoundError):
             continue
         if manifests and name.endswith("-0"):
             return name
@@ -105,7 +105,7 @@ def _of_branches(table: TableHandle) -> set[str]:
         for path in (*_files(table, paths.snapshot_dir), *_files(table, paths.tag_dir)):
             try:
                 snapshot = parse_snapshot(table.env.storage.read(path), path)
-            except PaimonError:
+            except (CorruptTableError, NotFoundError):
                 continue
             names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
             found |= {name for name in names if name is not None}
