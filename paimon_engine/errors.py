@@ -132,11 +132,13 @@ def damaged(where: str, what: str) -> CorruptTableError:
 
 
 def unreadable(path: str, kind: str, error: Exception) -> PaimonError:
-    """The error for a file that a decoder gave up: it is damaged, unless the system could not give its bytes.
+    """The error for a file that a decoder gave up: it is damaged, unless its bytes or the memory for it are missing.
 
     `kind` is what it should be: "a Parquet file". Operating systems number their errors, decoders do not; some pass
     them on as texts.
     """
+    if isinstance(error, MemoryError):
+        return PaimonError(f"{path}: there is not enough memory to read it: {error}")
     if (isinstance(error, OSError) and error.errno is not None) or "[errno " in str(error):
         return StorageError(f"{path}: {error}")
     return damaged(path, f"cannot be read as {kind}: {error}")

@@ -66,7 +66,7 @@ def read_batches(
             yield columns.batch(rows)
     except (GeneratorExit, NotFoundError, StorageError):
         raise
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         raise unreadable(path, "an Avro file", error) from error
     except Exception as error:
         raise damaged(path, f"cannot be read as an Avro file: {error!r}") from error

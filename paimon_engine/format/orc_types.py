@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow.orc as po
 
-from paimon_engine.errors import damaged
+from paimon_engine.errors import unreadable
 from paimon_engine.format.orc_message import (
     TAIL_BLOCK_BYTES,
     TAIL_FOOTER_BYTES,
@@ -69,7 +69,7 @@ def check_types(source: BinaryIO, path: str) -> None:
         if types is not None:
             _check(types)
     except (KeyError, *WRONG) as error:
-        raise damaged(path, f"cannot be read as an ORC file: {error}") from error
+        raise unreadable(path, "an ORC file", error) from error
 
 
 def _types(source: BinaryIO) -> list[_StoredType] | None:

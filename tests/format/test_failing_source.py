@@ -25,6 +25,7 @@ ERRORS = [
     (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), StorageError, "Connection reset by peer"),
     (StorageError("s3://t/data: SlowDown"), StorageError, "SlowDown"),
     (NotFoundError("No such file: s3://t/data"), NotFoundError, "No such file"),
+    (pa.ArrowMemoryError("malloc of size 64 failed"), PaimonError, "not enough memory to read it: malloc of size 64"),
 ]
 
 
