@@ -1,8 +1,9 @@
 """Following a job by its record: how far it is, how it ended, and whether it is still there.
 
 A process that has ended cannot report it. It counts as lost when its heartbeats stop changing; times of different
-machines are not compared. A job that was taken for lost and is not, commits once nevertheless: its next attempt
-commits under the same name.
+machines are not compared. Time in which nobody could look does not count: a store that gives no answer takes no
+heartbeats either, and whoever was paused saw none. A job that was taken for lost and is not, commits once
+nevertheless: its next attempt commits under the same name.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ class Watch:
     clock: Callable[[], float] = time.monotonic
     _signs: Any = field(default=None, init=False)
     _changed_at: float = field(default=0.0, init=False)
+    _looked_at: float = field(default=0.0, init=False)
     _reported: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """The time without a heartbeat begins now."""
-        self._changed_at = self.clock()
+        self._changed_at = self._looked_at = self.clock()
 
     def tell(self) -> None:
         """Logs the progress of the job, if it has changed. A store that fails for a moment does not matter."""
@@ -68,10 +70,13 @@ class Watch:
         found = self.record.outcome()
         if found is not None:
             return found
-        signs = self.record.beats()
+        signs, now = self.record.beats(), self.clock()
+        # Of a longer time since the last look, only a part counts, so that at least two looks find no heartbeat.
+        self._changed_at += max(0.0, now - self._looked_at - self.lost_s / 2)
+        self._looked_at = now
         if signs != self._signs:
-            self._signs, self._changed_at = signs, self.clock()
-        elif self.clock() - self._changed_at > self.lost_s:
+            self._signs, self._changed_at = signs, now
+        elif now - self._changed_at > self.lost_s:
             where = next((f" on {beat.host}, process {beat.pid}," for beat in signs if beat is not None), "")
             raise JobLostError(
                 f"The job{where} has sent no heartbeat for {self.lost_s:.0f} s: its machine or its driver is lost"

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from paimon_engine import Catalog, StorageError, Table, col, open_table
+from paimon_engine import Catalog, NotFoundError, StorageError, Table, col, open_table
 from paimon_engine.cli import app
 from paimon_engine.env import EnvConfig
 from paimon_engine.table.check.table_check import check_table
@@ -173,3 +173,15 @@ def test_a_store_that_gives_no_bytes_does_not_make_a_table_damaged(catalog: Cata
     refused.clear()
     assert table.to_arrow().num_rows == 60_000
     assert table.verify("rows").status == "sound"
+
+
+def test_a_file_that_is_deleted_while_it_is_read_is_named_with_what_to_do(catalog: Catalog, s3_options: dict[str, str]):
+    table = make(catalog, **{"file.compression": "none"})
+    table.write(pa.table({"k": range(400_000), "v": [str(number) * 5 for number in range(400_000)]}, schema=SCHEMA))
+    [path] = table.files()["file_path"].to_pylist()
+
+    batches = table.to_batches()
+    next(batches)
+    load_table(table.path, EnvConfig(table.path, s3_options)).env.storage.delete([path])
+    with pytest.raises(NotFoundError, match=r"\.parquet is missing \(its snapshot expired while it was read"):
+        list(batches)

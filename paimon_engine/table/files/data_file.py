@@ -37,7 +37,7 @@ from paimon_engine.table.files.lost_keys import LostKeys
 from paimon_engine.table.files.partition_columns import not_as_stored, partition_values, with_partition
 from paimon_engine.table.files.projection import narrowed_like
 from paimon_engine.table.files.row_ids import add_row_ids
-from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
+from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed, reading_needed
 from paimon_engine.types import DataType, has_char, stored_arrow, to_arrow
 
 _INSERTS: Final = (0, 0)
@@ -148,7 +148,7 @@ def read_data_file(
     check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(mask.deleted)
     lost = _lost_keys(table, path, file, file_schema, source)
-    with open_needed(table, path, file.size_bytes, storage=source) as stream:
+    with reading_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
             stream,
@@ -260,7 +260,7 @@ def read_stored_keys(
     types = {KEY_PREFIX + field.name: field.type for field in keys}
     source, directory = data_file_at(table, location.directory, file)
     path = f"{directory}/{file.name}"
-    with open_needed(table, path, file.size_bytes, storage=source) as stream:
+    with reading_needed(table, path, file.size_bytes, storage=source) as stream:
         for rows in READERS[file.format](stream, pa.schema(columns), path=path, limit=BATCH_LIMIT):
             if rows.num_columns and rows.schema.names != [column.name for column in columns]:
                 raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
@@ -276,7 +276,7 @@ def read_row_kinds(table: TableHandle, location: BucketLocation, file: DataFile)
     source, directory = data_file_at(table, location.directory, file)
     path = f"{directory}/{file.name}"
     kind = _SYSTEM_FIELDS[1]
-    with open_needed(table, path, file.size_bytes, storage=source) as stream:
+    with reading_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for rows in READERS[file.format](stream, pa.schema([kind]), path=path, limit=BATCH_LIMIT):
             if VALUE_KIND not in rows.schema.names or rows[VALUE_KIND].null_count:

@@ -27,7 +27,7 @@ from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_vector
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.files.external import index_path, store_of
-from paimon_engine.table.state.handle import TableHandle, check_size, open_needed
+from paimon_engine.table.state.handle import TableHandle, check_size, reading_needed
 from paimon_engine.table.state.manifests import live_index_files
 
 
@@ -115,7 +115,7 @@ class VectorReader:
         begin = min(location.offset for location in members.values())
         # Enough for both kinds of vector, whichever way their length counts.
         end = max(location.offset + location.length for location in members.values()) + FRAME_BYTES
-        with open_needed(self._table, path, storage=store_of(self._table, path)) as stream:
+        with reading_needed(self._table, path, storage=store_of(self._table, path)) as stream:
             check_size(stream, path, next(iter(members.values())).size_bytes)
             stream.seek(begin)
             data = stream.read(end - begin)

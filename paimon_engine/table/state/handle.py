@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
@@ -226,6 +227,18 @@ def open_needed(
     """As `read_needed`, for random access; to be closed by the caller. `storage` is where it lies, if elsewhere."""
     try:
         return (storage or table.env.storage).open(path, size_bytes=size_bytes)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+@contextmanager
+def reading_needed(
+    table: TableHandle, path: str, size_bytes: int | None = None, *, storage: Storage | None = None
+) -> Iterator[BinaryIO]:
+    """As `open_needed`, for a `with` block: the same error is raised if the file is deleted while it is read."""
+    try:
+        with (storage or table.env.storage).open(path, size_bytes=size_bytes) as stream:
+            yield stream
     except NotFoundError as error:
         raise missing(path) from error
 
