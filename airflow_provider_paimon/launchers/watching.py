@@ -2,7 +2,7 @@
 
 A process that has ended cannot report it. It counts as lost when its heartbeats stop changing; times of different
 machines are not compared. Time in which nobody could look does not count: a store that gives no answer takes no
-heartbeats either, and whoever was paused saw none. A job that was taken for lost and is not, commits once
+heartbeats either, and a process that was paused saw none. A job that was taken for lost and is not, commits once
 nevertheless: its next attempt commits under the same name.
 """
 

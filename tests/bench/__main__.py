@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import inspect
 import json
 import os
 import platform
@@ -374,7 +375,7 @@ def main() -> None:
         for line in PARTS[name](setting):
             print(" | ".join(line.cells()), flush=True)
             lines.append(line)
-        report += [f"## {name.capitalize()}", (PARTS[name].__doc__ or "").strip()]
+        report += [f"## {name.capitalize()}", inspect.cleandoc(PARTS[name].__doc__ or "")]
         if given.write is not None:
             report += _figures(lines, given.write.parent / "_static", f"benchmarks-{name}")
         report.append(_table(lines))

@@ -1,4 +1,4 @@
-"""Jobs are followed by their heartbeats: what is taken for a lost one, and what is only out of sight."""
+"""Jobs are followed by their heartbeats: what is taken for a lost one, and what only cannot be seen at the moment."""
 
 from __future__ import annotations
 
