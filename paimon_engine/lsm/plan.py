@@ -150,16 +150,24 @@ class CompactTask:
 
     def within(self, memory_bytes: int) -> CompactTask | NothingToDo:
         """The task with batches and row groups so small that it needs about that memory, or why that is impossible."""
+        needed_bytes = self._runs_at_once * self._least_batch_bytes * _MEMORY_FACTOR
+        if needed_bytes > memory_bytes and self.memory_bytes > memory_bytes:
+            return NothingToDo(f"needs about {needed_bytes:,} bytes of memory, and a task may take {memory_bytes:,}")
+        return self.in_memory_of(memory_bytes)
+
+    def in_memory_of(self, memory_bytes: int) -> CompactTask:
+        """The task as `within` that memory, or in as little more as possible."""
         if not self._rows_to_read:
             return self
-        row_bytes, batch_bytes = self._row_bytes, memory_bytes // (self._runs_at_once * _MEMORY_FACTOR)
-        least_batch_bytes = min(BATCH_ROWS_MIN * row_bytes, max(_BATCH_BYTES_MIN, row_bytes))
-        if batch_bytes < least_batch_bytes and self.memory_bytes > memory_bytes:
-            needed_bytes = self._runs_at_once * least_batch_bytes * _MEMORY_FACTOR
-            return NothingToDo(f"needs about {needed_bytes:,} bytes of memory, and a task may take {memory_bytes:,}")
-        size_bytes = min(BATCH_LIMIT.size_bytes, max(batch_bytes, least_batch_bytes))
+        batch_bytes = max(memory_bytes // (self._runs_at_once * _MEMORY_FACTOR), self._least_batch_bytes)
         row_group_bytes = min(ROW_GROUP_BYTES_MAX, max(_ROW_GROUP_BYTES_MIN, memory_bytes // _MEMORY_FACTOR))
-        return replace(self, limit=BatchLimit(size_bytes=size_bytes), row_group_bytes=row_group_bytes)
+        limit = BatchLimit(size_bytes=min(BATCH_LIMIT.size_bytes, batch_bytes))
+        return replace(self, limit=limit, row_group_bytes=row_group_bytes)
+
+    @property
+    def _least_batch_bytes(self) -> int:
+        row_bytes = self._row_bytes
+        return min(BATCH_ROWS_MIN * row_bytes, max(_BATCH_BYTES_MIN, row_bytes))
 
     @property
     def _files_to_read(self) -> tuple[DataFile, ...]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -375,6 +376,21 @@ def test_a_bucket_is_split_where_tasks_run_at_the_same_time(
 
     assert done.tasks == tasks
     assert table.to_arrow().num_rows == 502
+
+
+def test_wide_rows_take_no_more_memory_than_makes_a_task_fast(tmp_path: Path):
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("s", pa.binary())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "1"})
+    random = np.random.default_rng(7)
+    for _ in range(3):
+        table.write(pa.table([range(100), [random.bytes(100_000) for _ in range(100)]], schema=schema))
+
+    (planned,) = table.compact(full=True, dry_run=True).buckets
+    (limited,) = table.compact(full=True, dry_run=True, task_memory_bytes=1 << 30).buckets
+    done = table.compact(full=True)
+
+    assert planned.memory_bytes <= 352 << 20 < limited.memory_bytes
+    assert (done.status, table.to_arrow().num_rows) == ("committed", 100)
 
 
 def test_a_limit_of_memory_makes_row_groups_smaller(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, naming
 from paimon_engine.lsm.amplification import read_amplification
@@ -24,12 +25,17 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import read_at_latest
 from paimon_engine.units import local_wall_clock_ms
 
+_USUAL_MEMORY_BYTES: Final = 352 << 20
+"""More does not make a task faster, be its rows of 100 bytes or of 3 KB, and its runs 8 or 30; with a tenth less, one
+with rows of 3 KB takes a quarter more of CPU time (measured)."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompactionGoal:
     """Which buckets are compacted, and how far: `full` merges everything into the highest level.
 
     Buckets are split into tasks of about `task_bytes`; tasks that need more than `task_memory_bytes` are skipped.
+    Without it none is, and each takes as much memory as makes it fast.
     """
 
     selection: BucketSelection
@@ -119,8 +125,10 @@ def _plan_bucket(plan: CompactionPlan, bucket: Bucket, total_buckets: int) -> Co
             deleted_counts=deleted,
             schema_of=table.schema_of,
         )
-    if isinstance(planned, NothingToDo) or goal.task_memory_bytes is None:
+    if isinstance(planned, NothingToDo):
         return planned
+    if goal.task_memory_bytes is None:
+        return planned.in_memory_of(_USUAL_MEMORY_BYTES)
     return planned.within(goal.task_memory_bytes)
 
 
