@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,12 @@ import pytest
 
 from paimon_engine import Catalog, Table
 from paimon_engine.env import EnvConfig
+from paimon_engine.errors import PaimonError, SparkError, StorageError, unreadable
+from paimon_engine.executor import Failed
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.meta.stats import ColumnStats, to_simple_stats
-from paimon_engine.table.check.findings import Problem
+from paimon_engine.table.check.findings import Problem, problem_of
 from paimon_engine.table.check.table_check import Depth, check_table
 from paimon_engine.table.commit.commit import CommitRequest, commit
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -231,3 +234,22 @@ def test_a_footer_that_cannot_be_decoded_is_reported_in_a_line(stored: Table) ->
 
     assert found.status == "damaged"
     assert not any("\n" in problem.what for problem in found.problems), found.problems
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StorageError("s3://t/data: SlowDown"),
+        SparkError("the executor is lost"),
+        unreadable("data.orc", "an ORC file", pa.ArrowMemoryError("malloc of size 64 failed")),
+        MemoryError("no memory is left"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_says_nothing_of_a_file_ends_a_verification(error: Exception):
+    with pytest.raises(PaimonError, match=re.escape(str(error))):
+        problem_of(Failed.of(error))
+
+
+def test_what_a_decoder_raises_is_a_problem_of_its_file():
+    assert problem_of(Failed.of(KeyError("bound"))) == "cannot be read: 'bound'"
