@@ -29,9 +29,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError, StorageError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import DryRun, Index
+from paimon_engine.table.check.findings import FINDINGS
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.completeness import WAIT, find_missing_versions, shown
 from paimon_engine.table.reach.observation import observe_branch
@@ -137,15 +138,15 @@ def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> 
 
 
 def _damage(table: TableHandle, snapshot_id: int) -> str | None:
-    """What keeps a snapshot from being read, as far as metadata shows. Raises: StorageError."""
+    """What keeps a snapshot from being read, as far as metadata shows.
+
+    Raises: StorageError, which says nothing of the snapshot.
+    """
     try:
         snapshot = read_snapshot(table, snapshot_id)
         live_index_files(table, snapshot)
         lacks = missing_metadata(table, snapshot)
-    except StorageError:
-        # A store that fails for a moment loses nothing.
-        raise
-    except PaimonError as error:
+    except FINDINGS as error:
         return str(error)
     return None if lacks is None else f"it lacks {lacks}"
 

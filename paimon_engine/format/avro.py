@@ -18,7 +18,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import CorruptTableError, damaged
+from paimon_engine.errors import PaimonError, damaged, unreadable
 from paimon_engine.format.avro_blocks import (
     KNOWN_SCHEMA_BYTES_MAX,
     KNOWN_SCHEMAS,
@@ -44,8 +44,10 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
             return list(open_orc(io.BytesIO(data), path).read().to_pylist())
         if data.startswith(b"PAR1"):
             return list(pq.read_table(pa.BufferReader(data)).to_pylist())
-    except CorruptTableError:
+    except PaimonError:
         raise
+    except MemoryError as error:
+        raise unreadable(path, "a metadata file", error) from error
     except Exception as error:
         raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error
     raise damaged(path, f"expected an Avro, ORC or Parquet file, found {len(data)} bytes beginning {data[:8]!r}")
@@ -93,8 +95,10 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
         if data.startswith(b"ORC"):
             return _typed(open_orc(io.BytesIO(data), path).schema)
         return _typed(pq.read_schema(pa.BufferReader(data)))
-    except CorruptTableError:
+    except PaimonError:
         raise
+    except MemoryError as error:
+        raise unreadable(path, "a metadata file", error) from error
     except Exception as error:
         raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error
 

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import fastavro
 import pyarrow as pa
 import pytest
 
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.format import parquet
+from paimon_engine.format.avro import read_records
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.predicate import col
 from paimon_engine.table.files.formats import READERS, SKIPPING_READERS, WRITERS
@@ -112,3 +114,16 @@ def test_footers_are_read_as_rows_are(stored: dict[str, bytes]):
 
     with pytest.raises(StorageError, match="s3://t/data: .*Connection reset by peer"):
         parquet.footer(FailingFile(stored["parquet"], 0, error), "s3://t/data")
+
+
+def test_metadata_for_which_there_is_not_enough_memory_is_not_damaged(monkeypatch: pytest.MonkeyPatch):
+    sink = io.BytesIO()
+    fastavro.writer(sink, {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}, [{"a": 1}])
+
+    def full(*_: Any) -> Any:
+        raise MemoryError("no memory is left")
+
+    monkeypatch.setattr(fastavro, "schemaless_reader", full)
+    with pytest.raises(PaimonError, match="manifest-1: there is not enough memory to read it") as raised:
+        read_records(sink.getvalue(), "manifest-1")
+    assert type(raised.value) is PaimonError
