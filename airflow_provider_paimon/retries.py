@@ -11,6 +11,7 @@ from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryDecision, RetryR
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
+    InsufficientMemoryError,
     InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
@@ -64,6 +65,12 @@ PAIMON_RETRY_POLICY: Final = PaimonRetryPolicy(
             reason="the store's answer was lost; the next try finds out whether the commit exists",
         ),
         RetryRule(StorageError, RetryAction.RETRY, timedelta(minutes=2), reason="the store failed"),
+        RetryRule(
+            InsufficientMemoryError,
+            RetryAction.RETRY,
+            timedelta(minutes=5),
+            reason="the worker had too little memory; other tasks there may have ended by then",
+        ),
         RetryRule(SparkError, RetryAction.RETRY, reason="Spark failed; nothing was committed"),
     ]
 )

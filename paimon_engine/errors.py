@@ -7,6 +7,7 @@
     ├── CorruptTableError        stored bytes break the format: names path, expected and found
     ├── ConflictError            others changed the same things and planning again did not help
     ├── SparkError               Spark failed, or aborted a job: check the cluster, then run it again
+    ├── InsufficientMemoryError  the process has not enough memory: give it more, or give the action less
     ├── CallbackError            the action succeeded, but a callback failed: repair the callback and repeat
     └── StorageError             the store failed
         └── OutcomeUnknownError  the operation may have succeeded: check before trying again
@@ -98,6 +99,10 @@ class SparkError(PaimonError):
     """Spark failed, or gave a job up; nothing of it was committed, and the cause is Spark's own error."""
 
 
+class InsufficientMemoryError(PaimonError, MemoryError):
+    """The process could not have the memory that the work needs; nothing was committed, and nothing is damaged."""
+
+
 class CallbackError(PaimonError):
     """The action succeeded, but a callback that the table names failed; the message names both."""
 
@@ -138,7 +143,7 @@ def unreadable(path: str, kind: str, error: Exception) -> PaimonError:
     them on as texts.
     """
     if isinstance(error, MemoryError):
-        return PaimonError(f"{path}: there is not enough memory to read it: {error}")
+        return InsufficientMemoryError(f"{path}: there is not enough memory to read it: {error}")
     if (isinstance(error, OSError) and error.errno is not None) or "[errno " in str(error):
         return StorageError(f"{path}: {error}")
     return damaged(path, f"cannot be read as {kind}: {error}")

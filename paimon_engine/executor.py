@@ -24,7 +24,7 @@ import pyarrow as pa
 from paimon_engine import errors
 from paimon_engine.arrow_pool import POOL_USE
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import PaimonError
+from paimon_engine.errors import InsufficientMemoryError, PaimonError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,6 +58,10 @@ class Failed:
     def of(cls, error: BaseException) -> Failed:
         """The failure that describes an exception."""
         trace = "".join(traceback.format_exception(error))
+        if isinstance(error, MemoryError) and not isinstance(error, PaimonError):
+            # Python, NumPy and Arrow have a class of their own each.
+            what = f"a task had not enough memory: {error or type(error).__name__}"
+            return cls(InsufficientMemoryError.__name__, what, trace)
         return cls(type(error).__name__, str(error), trace)
 
     def error(self) -> PaimonError:

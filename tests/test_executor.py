@@ -16,7 +16,7 @@ import pytest
 
 from paimon_engine.arrow_memory import POOL, SETTINGS
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
+from paimon_engine.errors import InsufficientMemoryError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
 from paimon_engine.storage import MemoryStorage
 
@@ -122,6 +122,15 @@ def test_failures_become_the_errors_they_were():
     with pytest.raises(NotFoundError):
         values([Done(1), failed])
     assert values([Done(1), Done(2)]) == [1, 2]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed")])
+def test_too_little_memory_has_one_name_for_all_libraries(error: Exception):
+    found = Failed.of(error).error()
+
+    assert type(found) is InsufficientMemoryError
+    assert str(found) == f"a task had not enough memory: {error or 'MemoryError'}"
+    assert str(Failed.of(found).error()) == str(found)
 
 
 def test_a_secret_comes_from_the_environment_where_the_env_is_built(monkeypatch):

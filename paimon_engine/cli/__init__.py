@@ -99,10 +99,10 @@ def _show_warning(
 
 
 def main() -> None:
-    """Entry point: the engine's errors, and those of local files, become one line."""
+    """Entry point: the engine's errors, and those of local files and of too little memory, become one line."""
     try:
         app(prog_name="paimon-engine")
-    except (PaimonError, OSError) as error:
+    except (PaimonError, OSError, MemoryError) as error:
         if _engine_logger.isEnabledFor(logging.DEBUG):
             logging.getLogger(__name__).exception("failed")
         print_error(_line(error))

@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from paimon_engine.errors import NotFoundError, PaimonError, StorageError
+from paimon_engine.errors import InsufficientMemoryError, NotFoundError, PaimonError, StorageError
 from paimon_engine.format import parquet
 from paimon_engine.format.avro import read_records
 from paimon_engine.format.layout import WriteOptions
@@ -27,7 +27,11 @@ ERRORS = [
     (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), StorageError, "Connection reset by peer"),
     (StorageError("s3://t/data: SlowDown"), StorageError, "SlowDown"),
     (NotFoundError("No such file: s3://t/data"), NotFoundError, "No such file"),
-    (pa.ArrowMemoryError("malloc of size 64 failed"), PaimonError, "not enough memory to read it: malloc of size 64"),
+    (
+        pa.ArrowMemoryError("malloc of size 64 failed"),
+        InsufficientMemoryError,
+        "not enough memory to read it: malloc of size 64",
+    ),
 ]
 
 
@@ -124,6 +128,5 @@ def test_metadata_for_which_there_is_not_enough_memory_is_not_damaged(monkeypatc
         raise MemoryError("no memory is left")
 
     monkeypatch.setattr(fastavro, "schemaless_reader", full)
-    with pytest.raises(PaimonError, match="manifest-1: there is not enough memory to read it") as raised:
+    with pytest.raises(InsufficientMemoryError, match="manifest-1: there is not enough memory to read it"):
         read_records(sink.getvalue(), "manifest-1")
-    assert type(raised.value) is PaimonError

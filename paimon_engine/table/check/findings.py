@@ -8,6 +8,7 @@ from typing import Final
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
+    InsufficientMemoryError,
     InvalidArgumentError,
     NotFoundError,
     SparkError,
@@ -19,8 +20,6 @@ from paimon_engine.table.reach.reachability import Unreadable
 
 FINDINGS: Final = (CorruptTableError, NotFoundError, UnsupportedError, InvalidArgumentError, ConflictError)
 """What is wrong with what is stored. A store that fails says nothing about a table: its error ends the verification."""
-_OF_MEMORY: Final = ("PaimonError", "MemoryError", "ArrowMemoryError")
-"""Kinds of errors where there is not enough memory, see `errors.unreadable`; of what is damaged all are of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,9 @@ def problem_at(path: str, root: Unreadable) -> Problem:
 def problem_of(failed: Failed) -> str:
     """What a task that could not read a file has found.
 
-    Raises: StorageError, SparkError; PaimonError, for too little memory.
+    Raises: StorageError, SparkError, InsufficientMemoryError.
     """
     error = failed.error()
-    if isinstance(error, StorageError | SparkError) or failed.kind in _OF_MEMORY:
+    if isinstance(error, StorageError | SparkError | InsufficientMemoryError):
         raise error
     return f"cannot be read: {failed.message}"
