@@ -31,6 +31,7 @@ from paimon_engine.errors import (
     shown_cause,
 )
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.storage.reading import RangeFile
 
 SCHEMES: Final = ("hdfs", "viewfs")
 
@@ -67,7 +68,11 @@ class HdfsStorage:
         if size_bytes is not None and size_bytes <= _READ_AHEAD_BYTES:
             return io.BytesIO(self.read(path))
         reader = _mapped(path, lambda: self._client(path).read(self._native(path)))
-        return io.BufferedReader(_HdfsFile(path, reader), _READ_AHEAD_BYTES)
+
+        def read_range(begin: int, count: int) -> bytes:
+            return _mapped(path, lambda: cast("bytes", reader.read_range(begin, count)))
+
+        return io.BufferedReader(RangeFile(path, len(reader), read_range), _READ_AHEAD_BYTES)
 
     def writer(self, path: str) -> BinaryIO:
         return cast("BinaryIO", _Writer(self, path, self._begin(path)))
@@ -247,40 +252,6 @@ class HdfsStorage:
     def _native(self, path: str) -> str:
         """The path in its file system, taken literally, without a slash at its end."""
         return f"/{path.removeprefix(f'{self._scheme}://').partition('/')[2]}".rstrip("/") or "/"
-
-
-class _HdfsFile(io.RawIOBase):
-    """Random access to a file."""
-
-    def __init__(self, path: str, reader: Any) -> None:
-        self._path = path
-        self._reader = reader
-        self._size = len(reader)
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        if base + offset < 0:
-            raise ValueError(f"{self._path}: negative position {base + offset}")
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, target: Any) -> int:
-        view = memoryview(target).cast("B")
-        count = max(0, min(len(view), self._size - self._at))
-        if count:
-            view[:count] = _mapped(self._path, lambda: self._reader.read_range(self._at, count))
-            self._at += count
-        return count
 
 
 class _Writer(io.BufferedIOBase):

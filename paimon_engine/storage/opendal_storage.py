@@ -30,6 +30,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.storage.absence import AbsenceProbe
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.storage.reading import RangeFile
 
 SCHEMES: Final[Mapping[str, str]] = {"oss": "oss", "cosn": "cos", "cos": "cos", "obs": "obs"}
 """The service of each scheme; `cosn` is Hadoop's name of COS."""
@@ -107,12 +108,13 @@ class OpenDalStorage:
         info = self.stat(path)
         if info.is_dir:
             raise NotFoundError(f"No such file: {path}")
-        return io.BufferedReader(_ObjectReader(self, path, info.size_bytes), _READ_AHEAD_BYTES)
+        client = self._client(path)
 
-    def read_range(self, path: str, begin: int, count: int) -> bytes:
-        """Bytes of an object from a position on. Raises: NotFoundError, StorageError."""
-        with self._mapped(path):
-            return cast("bytes", self._client(path).read(_key(path), offset=begin, size=count))
+        def read_range(begin: int, count: int) -> bytes:
+            with self._mapped(path):
+                return cast("bytes", client.read(_key(path), offset=begin, size=count))
+
+        return io.BufferedReader(RangeFile(path, info.size_bytes, read_range), _READ_AHEAD_BYTES)
 
     def writer(self, path: str) -> BinaryIO:
         self._check_writable(path)
@@ -274,40 +276,6 @@ class OpenDalStorage:
             raise NotFoundError(f"No such file: {path}") from shown_cause(error)
         except Exception as error:  # noqa: BLE001 - the library has many kinds
             raise StorageError(f"{path}: {_message_of(error)}") from shown_cause(error)
-
-
-class _ObjectReader(io.RawIOBase):
-    """Random access to an object."""
-
-    def __init__(self, storage: OpenDalStorage, path: str, size_bytes: int) -> None:
-        self._storage, self._path, self._size = storage, path, size_bytes
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        if base + offset < 0:
-            raise ValueError(f"{self._path}: negative position {base + offset}")
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, target: Any) -> int:
-        view = memoryview(target).cast("B")
-        count = max(0, min(len(view), self._size - self._at))
-        if count:
-            data = self._storage.read_range(self._path, self._at, count)
-            count = len(data)
-            view[:count] = data
-            self._at += count
-        return count
 
 
 class _PartedUpload(io.BufferedIOBase):

@@ -43,3 +43,45 @@ class MappedFile(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+class RangeFile(io.RawIOBase):
+    """Random access to a file whose client reads ranges: `read_range` gives bytes from a position on, or fewer."""
+
+    def __init__(self, path: str, size_bytes: int, read_range: Callable[[int, int], bytes]) -> None:
+        self._path, self._size, self._read_range = path, size_bytes, read_range
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"{self._path}: negative position {base + offset}")
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readall(self) -> bytes:
+        """The rest, in one request if the client gives it; Python's own way asks for 8 KiB at a time."""
+        parts = []
+        while self._at < self._size and (data := self._read_range(self._at, self._size - self._at)):
+            parts.append(data)
+            self._at += len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def readinto(self, target: Any) -> int:
+        view = memoryview(target).cast("B")
+        count = max(0, min(len(view), self._size - self._at))
+        if count:
+            data = self._read_range(self._at, count)
+            count = len(data)
+            view[:count] = data
+            self._at += count
+        return count

@@ -125,6 +125,7 @@ def test_large_files_are_sent_in_parts_and_a_failed_one_leaves_no_object(scheme:
         sink.write(data)
         raise ZeroDivisionError
 
+    before = len(cloud_server.requests)
     with storage.open(f"{root}/large") as source:
         assert source.read() == data
         source.seek(-300, 2)
@@ -132,6 +133,8 @@ def test_large_files_are_sent_in_parts_and_a_failed_one_leaves_no_object(scheme:
     assert [info.path for info in storage.list(root)] == [f"{root}/large"]
     parts = [one for one in cloud_server.requests if one[2].endswith("/large") and "partNumber" in one[3]]
     assert len(parts) >= 3
+    reads = [one for one in cloud_server.requests[before:] if one[0] == "GET" and one[2].endswith("/large")]
+    assert len(reads) <= 3, "whole files are read in few requests"
 
 
 def test_what_the_store_refuses_is_said_without_keys(cloud_server: CloudServer):
