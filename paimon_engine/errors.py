@@ -115,6 +115,14 @@ class OutcomeUnknownError(StorageError):
     """The store's answer was lost: the operation may or may not have happened."""
 
 
+def kind_of(error: BaseException) -> str:
+    """The name of the error's class, by which another process finds it in this module.
+
+    Of an error of ours it is the nearest class that is defined here: a subclass of one module is found nowhere.
+    """
+    return next((kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__), type(error).__name__)
+
+
 class PaimonWarning(UserWarning):
     """Something works, but probably not as intended: a misspelt option, a file with wrong metadata."""
 

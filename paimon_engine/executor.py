@@ -24,7 +24,7 @@ import pyarrow as pa
 from paimon_engine import errors
 from paimon_engine.arrow_pool import POOL_USE
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import InsufficientMemoryError, PaimonError
+from paimon_engine.errors import InsufficientMemoryError, PaimonError, kind_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,7 +62,7 @@ class Failed:
             # Python, NumPy and Arrow have a class of their own each.
             what = f"a task had not enough memory: {error or type(error).__name__}"
             return cls(InsufficientMemoryError.__name__, what, trace)
-        return cls(type(error).__name__, str(error), trace)
+        return cls(kind_of(error), str(error), trace)
 
     def error(self) -> PaimonError:
         """An exception to raise: of the same class if it is one of ours, else a PaimonError that names the class."""

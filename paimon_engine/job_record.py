@@ -25,7 +25,7 @@ from typing import Final
 
 from paimon_engine import errors
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, masked
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, kind_of, masked
 from paimon_engine.jobs import JobResult
 from paimon_engine.storage import Storage
 from paimon_engine.units import DAY_MS
@@ -55,7 +55,7 @@ class JobFailure:
         """The failure that describes an exception, with what is hidden in this process masked."""
         causes = tuple(_without_stack(masked(f"{type(cause).__name__}: {cause}")) for cause in _causes(error))
         trace = masked("".join(traceback.format_exception(error)))[-_TRACE_CHARACTERS:]
-        return cls(type(error).__name__, masked(str(error)), causes, trace)
+        return cls(kind_of(error), masked(str(error)), causes, trace)
 
     @property
     def error_type(self) -> type[PaimonError] | None:

@@ -18,6 +18,7 @@ from paimon_engine.arrow_memory import POOL, SETTINGS
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InsufficientMemoryError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
+from paimon_engine.metastores.rest_client import RestNotFoundError
 from paimon_engine.storage import MemoryStorage
 
 CONFIG = EnvConfig("memory://executor")
@@ -116,6 +117,7 @@ def test_failures_become_the_errors_they_were():
 
     assert isinstance(failed.error(), NotFoundError)
     assert str(failed.error()) == "gone"
+    assert type(Failed.of(RestNotFoundError("gone", "TABLE")).error()) is NotFoundError
     assert type(Failed.of(ValueError("odd")).error()) is PaimonError
     assert "ValueError: odd" in str(Failed.of(ValueError("odd")).error())
     assert pickle.loads(pickle.dumps(failed)) == failed

@@ -39,6 +39,7 @@ from paimon_engine.errors import (
     StorageError,
 )
 from paimon_engine.job_record import JobFailure
+from paimon_engine.metastores.rest_client import RestNotFoundError
 from tests.provider.conftest import TABLE, make_context, rows
 from tests.support.dag_runs import run_dag, states_of, xcom_of
 
@@ -188,7 +189,9 @@ def test_which_errors_are_worth_another_try(error: Exception, action: RetryActio
     assert PAIMON_RETRY_POLICY.evaluate(error, 1, 3).action is action
 
 
-@pytest.mark.parametrize("error", [ConflictError("x"), NotFoundError("x"), ValueError("x")])
+@pytest.mark.parametrize(
+    "error", [ConflictError("x"), NotFoundError("x"), RestNotFoundError("x", None), ValueError("x")]
+)
 def test_the_policy_sees_the_error_of_a_job_in_another_process(error: Exception):
     raised = exception_of(JobFailure.of(error))
 
