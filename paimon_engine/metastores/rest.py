@@ -21,7 +21,7 @@ from paimon_engine.meta.schema import TableSchema, schema_to_json
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import TABLE_DEFAULT_PREFIX, CatalogConfig, is_true, with_prefix
 from paimon_engine.metastores.filesystem import not_empty
-from paimon_engine.metastores.rest_client import RestClient, client_of
+from paimon_engine.metastores.rest_client import RestClient, client_of, part, texts
 from paimon_engine.metastores.rest_schema import RestSchemaService, schema_of_answer
 from paimon_engine.metastores.rest_snapshots import RestSnapshotService, branch_object
 from paimon_engine.metastores.stores import RestStorageSource
@@ -59,8 +59,9 @@ class RestMetastore:
 
     def database_properties(self, database: str) -> dict[str, str]:
         answer = self._client.get("databases", database)
-        location = {"location": answer["location"]} if answer.get("location") else {}
-        return {**(answer.get("options") or {}), **location}
+        where = f"{self._client}: database {database!r}"
+        location = part(answer, "location", str, where)
+        return {**texts(answer, "options", where), **({"location": location} if location else {})}
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         self._client.post("databases", body={"name": database, "options": dict(properties)})
@@ -102,15 +103,17 @@ class RestMetastore:
         object_name = branch_object(name.table, branch)
         answer = self._client.get("databases", name.database, "tables", object_name)
         source = f"{self._client}: table {name}"
-        path = str(answer.get("path") or "").rstrip("/")
+        path = (part(answer, "path", str, source) or "").rstrip("/")
         if not path:
             raise StorageError(f"{source}: the server's answer has no 'path'")
+        is_external = bool(part(answer, "isExternal", bool, source))
         schema = schema_of_answer(answer, source)
         _check_type(schema, source)
-        config = self._env_config(path, name, branch, is_external=bool(answer.get("isExternal")))
+        config = self._env_config(path, name, branch, is_external=is_external)
         snapshot_service = None
-        if not answer.get("isExternal"):
-            snapshot_service = RestSnapshotService(self._config, name.database, name.table, answer.get("id"))
+        if not is_external:
+            table_id = part(answer, "id", str, source)
+            snapshot_service = RestSnapshotService(self._config, name.database, name.table, table_id)
         schema = with_dynamic_options(schema, options)
         paths, known = TablePaths(path, branch), {schema.id: schema}
         schema_service = RestSchemaService(self._config, name.database, name.table)

@@ -1,7 +1,8 @@
 """Requests to a REST catalog: paths, authentication, retries, and the engine's errors.
 
 GET requests are retried with exponential back-off; so is every request that certainly did not reach the server. All
-others are sent once: if the answer is lost or unclear, the caller gets `OutcomeUnknownError` and has to find out.
+others are sent once: if the answer is lost or unclear, the caller gets `OutcomeUnknownError` and has to find out. What
+stands between, a gateway or proxy, may answer instead of the server, or send a request twice.
 
 Source: `rest-catalog-open-api.yaml`, `RESTApi`, `ResourcePaths`, `DefaultErrorHandler` of the Java library.
 """
@@ -13,7 +14,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -28,11 +29,14 @@ from paimon_engine.errors import (
     PaimonError,
     StorageError,
     UnsupportedError,
+    shown,
     shown_cause,
 )
 from paimon_engine.metastores.config import HEADER_PREFIX, URI, CatalogConfig, with_prefix
 from paimon_engine.metastores.rest_auth import Auth, Request, auth_of
 from paimon_engine.secrecy import without_secrets
+
+T = TypeVar("T")
 
 _TIMEOUT_S: Final = 180
 _CONNECT_TIMEOUT_S: Final = 30
@@ -51,6 +55,10 @@ class RestNotFoundError(NotFoundError):
     def __init__(self, message: str, resource: str | None) -> None:
         super().__init__(message)
         self.resource = resource
+
+
+class RestDeniedError(StorageError):
+    """The server does not accept the credentials, or does not permit the request."""
 
 
 class RestClient:
@@ -75,12 +83,14 @@ class RestClient:
         self._auth: Auth = auth_of(values)
         self._headers = with_prefix(values, HEADER_PREFIX)
         self._http = httpx.Client(timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S))
+        where = f"{self._shown}/v1/config"
         try:
             answer = self._send("GET", "/v1/config", {"warehouse": config.warehouse})
+            defaults, overrides = (texts(answer, key, where) for key in ("defaults", "overrides"))
         except BaseException:
             self.close()
             raise
-        self.options: dict[str, str] = {**_texts(answer, "defaults"), **values, **_texts(answer, "overrides")}
+        self.options: dict[str, str] = {**defaults, **values, **overrides}
         self._headers = with_prefix(self.options, HEADER_PREFIX)
         self._prefix = f"/v1/{self.options.get('prefix', '')}".rstrip("/")
 
@@ -99,7 +109,7 @@ class RestClient:
         """The answer to a POST request, which is sent once.
 
         Raises: OutcomeUnknownError if the answer was lost or is unclear; ConflictError if a name is taken;
-        InvalidArgumentError, UnsupportedError, RestNotFoundError, StorageError if nothing was done.
+        InvalidArgumentError, UnsupportedError, RestNotFoundError, StorageError if the server says that it refuses.
         """
         return self._send("POST", self._path(path), {}, json.dumps(body, ensure_ascii=False))
 
@@ -107,14 +117,16 @@ class RestClient:
         """Sends a DELETE request once. Raises: RestNotFoundError, OutcomeUnknownError, StorageError."""
         self._send("DELETE", self._path(path), {})
 
-    def pages(self, *path: str, key: str) -> Iterator[Any]:
-        """The items of all pages of a list."""
-        token: str | None = None
+    def pages(self, *path: str, key: str) -> Iterator[str]:
+        """The names of all pages of a list."""
+        token, where = None, f"{self._shown}{self._path(path)}"
         for _ in range(_PAGES_MAX):
             answer = self._send("GET", self._path(path), {} if token is None else {"pageToken": token})
-            items = answer.get(key) or []
+            items = part(answer, key, list, where) or []
+            if not all(isinstance(item, str) for item in items):
+                raise unclear("GET", where, f"'{key}' has other things than names: {shown(items)}")
             yield from items
-            token = answer.get("nextPageToken") or None
+            token = part(answer, "nextPageToken", str, where) or None
             if token is None or not items:
                 return
 
@@ -143,12 +155,9 @@ class RestClient:
             raise _error(response, method, f"{self._shown}{path}")
         if not response.content.strip():
             return {}
-        try:
-            answer = response.json()
-        except ValueError as error:
-            raise StorageError(f"{method} {self._shown}{path}: the answer is not JSON") from shown_cause(error)
+        answer = _json(response)
         if not isinstance(answer, dict):
-            raise StorageError(f"{method} {self._shown}{path}: the answer is not a JSON object")
+            raise unclear(method, f"{self._shown}{path}", "the answer is not a JSON object")
         return answer
 
     def _try(self, method: str, path: str, parameters: Mapping[str, str], body: str | None) -> httpx.Response:
@@ -208,17 +217,39 @@ def client_of(config: CatalogConfig) -> RestClient:
     return _client(os.getpid(), config, tuple(sorted(config.values().items())))
 
 
-def _texts(answer: Mapping[str, Any], key: str) -> dict[str, str]:
-    return {name: str(value) for name, value in (answer.get(key) or {}).items() if value is not None}
+def part(answer: Mapping[str, Any], key: str, kind: type[T], where: str) -> T | None:
+    """A part of the answer to a question; None if it is not given. Raises: StorageError if it is of another kind."""
+    value = answer.get(key)
+    if value is None or (isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)):
+        return value
+    raise unclear("GET", where, f"'{key}' in the answer is {shown(value)}")
+
+
+def texts(answer: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
+    """A part with options, each as text. Raises: StorageError."""
+    found = part(answer, key, dict, where) or {}
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def unclear(method: str, where: str, what: str) -> StorageError:
+    """The error for an answer that does not say what it must: a change may have been made."""
+    if method == "GET":
+        return StorageError(f"{method} {where}: {what}")
+    return OutcomeUnknownError(f"{method} {where}: {what}; it may or may not have been done")
+
+
+def _json(response: httpx.Response) -> Any:
+    """The JSON value of an answer; None if it is none."""
+    try:
+        return response.json()
+    except (ValueError, RecursionError):
+        return None
 
 
 def _error(response: httpx.Response, method: str, url: str) -> PaimonError:
     """The engine's error for an error response. A failed write with status 5xx has an unknown outcome."""
-    try:
-        body = response.json()
-    except ValueError:
-        body = {}
-    body = body if isinstance(body, dict) else {}
+    found = _json(response)
+    body = found if isinstance(found, dict) else {}
     status, resource, name = response.status_code, body.get("resourceType"), body.get("resourceName")
     about = " ".join(str(part) for part in (resource, name) if part)
     detail = body.get("message") or response.reason_phrase or "no reason given"
@@ -227,9 +258,11 @@ def _error(response: httpx.Response, method: str, url: str) -> PaimonError:
         case 400 | 405 | 406:
             return InvalidArgumentError(message)
         case 401:
-            return StorageError(f"{message}; the server rejected the credentials of 'token.provider'")
+            return RestDeniedError(f"{message}; the server rejected the credentials of 'token.provider'")
         case 403:
-            return StorageError(f"{message}; the server does not permit this request")
+            return RestDeniedError(f"{message}; the server does not permit this request")
+        case 404 if found is None:
+            return StorageError(f"{message}; a REST catalog answers with JSON: check 'uri', and what stands in between")
         case 404:
             return RestNotFoundError(message, resource)
         case 409:

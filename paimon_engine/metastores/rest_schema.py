@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
+from paimon_engine.errors import REMEDY, CorruptTableError
 from paimon_engine.meta.alteration import path_of, steps, type_at
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.meta.schema_change import (
@@ -28,7 +29,7 @@ from paimon_engine.meta.schema_change import (
 )
 from paimon_engine.meta.type_text import to_data_type
 from paimon_engine.metastores.config import CatalogConfig
-from paimon_engine.metastores.rest_client import client_of
+from paimon_engine.metastores.rest_client import client_of, part, unclear
 from paimon_engine.metastores.rest_snapshots import branch_object
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import type_to_json
@@ -66,10 +67,10 @@ def schema_of_answer(answer: Mapping[str, Any], source: str) -> TableSchema:
 
     The answer lacks some fields of a schema file; these are filled in, so that one parser reads both.
 
-    Raises: CorruptTableError, UnsupportedError.
+    Raises: StorageError if it is not valid; UnsupportedError.
     """
-    given = dict(answer.get("schema") or {})
-    fields = given.get("fields") or []
+    given = part(answer, "schema", dict, source) or {}
+    fields = part(given, "fields", list, source) or []
     stored = {
         **given,
         "version": _SCHEMA_VERSION,
@@ -77,7 +78,11 @@ def schema_of_answer(answer: Mapping[str, Any], source: str) -> TableSchema:
         "highestFieldId": max((_highest_id(item) for item in fields), default=-1),
         "timeMillis": answer.get("updatedAt") or 0,
     }
-    return parse_schema(json.dumps(stored), source)
+    try:
+        return parse_schema(json.dumps(stored), "the answer")
+    except CorruptTableError as error:
+        # The server's word, not a file: there is nothing to restore.
+        raise unclear("GET", source, str(error).removesuffix(f"; {REMEDY}")) from error
 
 
 def _highest_id(value: Any) -> int:

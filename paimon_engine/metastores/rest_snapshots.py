@@ -14,13 +14,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, NotFoundError, PaimonError, StorageError
+from paimon_engine.errors import (
+    REMEDY,
+    ConflictError,
+    CorruptTableError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaimonError,
+    shown,
+)
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.paths import MAIN_BRANCH, partition_text
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_engine.metastores.config import CatalogConfig
-from paimon_engine.metastores.rest_client import RestClient, RestNotFoundError, client_of
+from paimon_engine.metastores.rest_client import RestClient, RestDeniedError, RestNotFoundError, client_of, unclear
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.warehouse import BRANCH_MARK, SYSTEM_MARK
 
@@ -62,9 +70,17 @@ class RestSnapshotService:
             "snapshot": json.loads(snapshot_to_json(named)),
             "statistics": partition_statistics(table, changes),
         }
-        answer = self._client.post(*self._path(table), "commit", body=body)
+        try:
+            answer = self._client.post(*self._path(table), "commit", body=body)
+        except OutcomeUnknownError:
+            raise
+        except PaimonError as refused:
+            if self._has(table, named, refused):
+                return True
+            raise
         if not isinstance(answer.get("success"), bool):
-            raise StorageError(f"{self._client}: the answer to a commit does not say whether it succeeded")
+            where = f"{self._client}: the commit of {self.full_name()}"
+            raise unclear("POST", where, "the answer does not say whether it succeeded")
         return bool(answer["success"])
 
     def roll_back(self, table: TableHandle, target: Snapshot, *, tag: str | None, latest: Snapshot) -> None:
@@ -102,10 +118,32 @@ class RestSnapshotService:
 
     # ── details ─────────────────────────────────────────────────────────────────────────────────
 
+    def _has(self, table: TableHandle, ours: Snapshot, refused: PaimonError) -> bool:
+        """Whether the server has the snapshot though it, or what stands in between, answered that it refused it.
+
+        A gateway may have sent the request twice. If the snapshot existed and its metadata were deleted, the table
+        could not be read. Raises: OutcomeUnknownError if the server does not say.
+        """
+        try:
+            latest = self.latest(table)
+            there = latest if latest is None or latest.id <= ours.id else self.read(table, ours.id)
+        except RestNotFoundError as error:
+            if error.resource is None:
+                raise _never_said(ours, refused) from error
+            return False  # the table is gone
+        except RestDeniedError as error:
+            if isinstance(refused, RestDeniedError):
+                return False
+            raise _never_said(ours, refused) from error
+        except PaimonError as error:
+            raise _never_said(ours, refused) from error
+        return there is not None and there.extras.get(_UUID) == ours.extras[_UUID]
+
     def _path(self, table: TableHandle) -> tuple[str, ...]:
         return "databases", self.database, "tables", branch_object(self.table, table.paths.branch)
 
     def _snapshot(self, table: TableHandle, *which: str) -> Snapshot | None:
+        """The snapshot that the server gives there; None if it says that there is none. Raises: StorageError."""
         try:
             answer = self._client.get(*self._path(table), *which)
         except RestNotFoundError as error:
@@ -115,15 +153,23 @@ class RestSnapshotService:
         found = answer.get("snapshot")
         if isinstance(found, dict) and isinstance(found.get("snapshot"), dict):
             found = found["snapshot"]  # some servers wrap the snapshot in an object that also has statistics
-        if found is None:
-            return None
-        return parse_snapshot(json.dumps(_with_numbers(found)), f"{self._client}: {'/'.join(which)}")
+        where = f"{self._client}: {'/'.join(which)} of {self.full_name()}"
+        if not isinstance(found, dict):
+            # A table without snapshots is a 404: an answer without one is not the server's, or only half of it.
+            raise unclear("GET", where, f"the answer has no snapshot, but {shown(answer)}")
+        try:
+            return parse_snapshot(json.dumps(_with_numbers(found)), "the answer")
+        except CorruptTableError as error:
+            # The server's word, not a file: there is nothing to restore.
+            raise unclear("GET", where, str(error).removesuffix(f"; {REMEDY}")) from error
 
 
-def _with_numbers(found: Any) -> Any:
+def _never_said(ours: Snapshot, refused: PaimonError) -> OutcomeUnknownError:
+    return OutcomeUnknownError(f"the server does not say whether snapshot {ours.id} exists, after: {refused}")
+
+
+def _with_numbers(found: dict[str, Any]) -> dict[str, Any]:
     """The snapshot's JSON with numbers where servers send texts: the specification and Java's files differ here."""
-    if not isinstance(found, dict):
-        return found
     texts = {
         key: found[key] for key in _NUMBERS if isinstance(found.get(key), str) and found[key].lstrip("-").isdigit()
     }

@@ -70,16 +70,19 @@ class RestStorageSource:
         def renew() -> Lease:
             if not self.has_data_token:
                 return Lease(_beside_server(storage_for(address, options)))
-            from paimon_engine.metastores.rest_client import client_of
+            from paimon_engine.metastores.rest_client import client_of, part, texts
 
-            answer = client_of(self.config).get("databases", self.database, "tables", self.object_name, "token")
+            client = client_of(self.config)
+            answer = client.get("databases", self.database, "tables", self.object_name, "token")
+            where = f"{client}: token of {self.database}.{self.object_name}"
             # The specification says `expiresAt`, Java's server and clients say `expiresAtMillis`.
-            expires_ms = answer.get("expiresAtMillis", answer.get("expiresAt"))
-            given = {_STORE_NAMES.get(key, key): str(value) for key, value in (answer.get("token") or {}).items()}
+            key = "expiresAtMillis" if "expiresAtMillis" in answer else "expiresAt"
+            expires_ms = part(answer, key, int, where)
+            given = {_STORE_NAMES.get(key, key): value for key, value in texts(answer, "token", where).items()}
             is_oss = address.startswith("oss://")
             known = {key: value for key, value in given.items() if (key in _OSS_NAMES if is_oss else key[:3] == "s3.")}
             storage = _beside_server(storage_for(address, {**options, **known}))
-            return Lease(storage, None if expires_ms is None else int(expires_ms))
+            return Lease(storage, expires_ms)
 
         return LeasedStorage(renew, now_ms, lambda path: _KEPT.search(path) is not None)
 

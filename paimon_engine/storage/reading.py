@@ -69,7 +69,7 @@ class RangeFile(io.RawIOBase):
         return self._at
 
     def readall(self) -> bytes:
-        """The rest, in one request if the client gives it; Python's own way asks for 8 KiB at a time."""
+        """The rest, in one request if the client gives it; Python's own way takes 8 KiB at a time."""
         parts = []
         while self._at < self._size and (data := self._read_range(self._at, self._size - self._at)):
             parts.append(data)

@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx
 
+_HTTP = httpx.Client(trust_env=False)
+
 
 @dataclass(frozen=True)
 class RestServer:
@@ -31,6 +33,15 @@ class RestServer:
         """Requests of that method whose path matches: `lose_request`, `lose_reply`, or an HTTP status instead."""
         self._control("faults", {"method": method, "path": path, "fault": fault, "times": times})
 
+    def lie(self, method: str, path: str, text: str, *, status: int = 200, done: bool = False, times: int = 1) -> None:
+        """Such requests are answered by that text; `done` says whether the server also does what was asked."""
+        lie = {"status": status, "text": text, "done": done}
+        self._control("faults", {"method": method, "path": path, "fault": lie, "times": times})
+
+    def tell_the_truth(self) -> None:
+        """Ends all faults and lies."""
+        self._control("truth", {})
+
     @property
     def requests(self) -> list[str]:
         """Method and path of all requests so far."""
@@ -47,7 +58,7 @@ class RestServer:
         return list(self._control("commits", {})["alters"])
 
     def _control(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
-        answer = httpx.post(f"http://127.0.0.1:{self.port}/test/{what}", json=body, trust_env=False)
+        answer = _HTTP.post(f"http://127.0.0.1:{self.port}/test/{what}", json=body)
         answer.raise_for_status()
         return dict(answer.json())
 

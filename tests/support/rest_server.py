@@ -3,7 +3,9 @@
 `python -m tests.support.rest_server WAREHOUSE_DIR` prints its port and serves until its standard input ends. What a
 test wants from it besides the specification:
 
-- `POST /test/faults {"path": regex, "method": …, "fault": "lose_reply" | "lose_request" | status, "times": n}`;
+- `POST /test/faults {"path": regex, "method": …, "fault": "lose_reply" | "lose_request" | status | lie, "times": n}`;
+  a lie is `{"status": …, "text": …, "done": whether the request is also done}`;
+- `POST /test/truth` ends all faults;
 - `GET /test/requests`: method and path of all requests so far;
 - options of the warehouse are given as JSON in the variable `REST_SERVER`: `token`, `page_size`, `defaults`,
   `overrides`, `lend` (credentials of tables), `store` (an address in S3 or OSS for tables, reached
@@ -321,6 +323,7 @@ def put(fields: list[dict[str, Any]], column: dict[str, Any], move: dict[str, An
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or else each answer waits 40 ms between its head and its body
     lake: Lake
     lock = threading.Lock()
     faults: ClassVar[list[dict[str, Any]]] = []
@@ -348,12 +351,18 @@ class Handler(BaseHTTPRequestHandler):
             if isinstance(fault, int):
                 self._answer(fault, {"message": "as the test wants it", "code": fault})
                 return
+            if isinstance(fault, dict) and not fault["done"]:
+                self._send(fault["status"], fault["text"].encode())
+                return
             try:
                 status, answer = 200, self._route(unquote(url.path), parameters, body)
             except ApiError as error:
                 status, answer = error.answer["code"], error.answer
             if fault == "lose_reply":
                 self.close_connection = True
+                return
+            if isinstance(fault, dict):
+                self._send(fault["status"], fault["text"].encode())
                 return
             self._answer(status, answer)
 
@@ -417,6 +426,8 @@ class Handler(BaseHTTPRequestHandler):
     def _control(self, path: str, body: dict[str, Any]) -> Any:
         if path == "/test/faults":
             self.faults.append(body)
+        if path == "/test/truth":
+            self.faults.clear()
         if path == "/test/requests":
             return {"requests": list(self.requests)}
         if path == "/test/commits":
@@ -431,7 +442,9 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def _answer(self, status: int, answer: Any) -> None:
-        data = b"" if answer is None else json.dumps(answer).encode()
+        self._send(status, b"" if answer is None else json.dumps(answer).encode())
+
+    def _send(self, status: int, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
