@@ -301,7 +301,7 @@ class _Run:
         self.metadata = _of_today(table, self.metadata)
         data, path = metadata_text(self.metadata), place.version_path(snapshot.id)
         if place.written:
-            if not place.storage.create(path, data):
+            if not place.storage.create(path, data) and not _has(place, path, data):
                 place.delete(place.written)
                 return False
         elif place.storage.read(path) != data:
@@ -332,6 +332,14 @@ class _Run:
         first = snapshot.id - options.iceberg_previous_versions_max
         older = [one for one in versions if one < first] if options.iceberg_delete_after_commit else []
         place.delete(place.version_path(one) for one in (*older, *newer))
+
+
+def _has(place: Place, path: str, data: bytes) -> bool:
+    """Whether the file is ours: a client whose first answer was lost repeats the request, and finds its own file."""
+    try:
+        return place.storage.read(path) == data
+    except NotFoundError:
+        return False
 
 
 def _delete_unused(place: Place, paths: Sequence[str]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
@@ -122,6 +123,46 @@ def test_a_death_at_any_change(action: str, keys: tuple[str, ...]) -> None:
         kill_at += 1
     assert kill_at
     check_is_complete(world)
+
+
+class Repeating:
+    """Sends each request to create a file twice, as clients do whose first answer was lost; `after` follows deletions."""
+
+    def __init__(self, inner: MemoryStorage, after: Callable[[], Any]) -> None:
+        self.inner, self.after = inner, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def create(self, path: str, data: bytes) -> bool:
+        self.inner.create(path, data)
+        return self.inner.create(path, data)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        self.inner.delete(paths)
+        self.after()
+
+
+@pytest.mark.parametrize("keys", [(), ("p", "k")], ids=["append", "keyed"])
+@pytest.mark.parametrize("action", ["write", "compact", "drop a partition", "roll back to as latest"])
+def test_a_repeated_request_deletes_nothing_of_the_newest_version(action: str, keys: tuple[str, ...]) -> None:
+    files, now_ms = made(keys)
+    world = World(now_ms=now_ms, first_id=1 << 20)
+    world.inner.load(files)
+
+    def check() -> None:
+        directory = f"{ROOT}/metadata/"
+        versions = [
+            info.path for info in world.inner.list(directory[:-1]) if re.search(r"/v\d+\.metadata\.json$", info.path)
+        ]
+        newest = max(versions, key=lambda path: int(path.rpartition("/v")[2].partition(".")[0]))
+        for snapshot in json.loads(world.inner.read(newest))["snapshots"]:
+            shown(world.inner, snapshot)
+
+    ACTIONS[action](world.through(Repeating(world.inner, check)))
+
+    check()
+    check_shown_files_exist(world.inner)
 
 
 class Held:
