@@ -31,6 +31,7 @@ from paimon_engine.errors import (
     InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
+    PaimonError,
     StorageError,
     UnsupportedError,
 )
@@ -50,6 +51,8 @@ from paimon_engine.metastores.hive_entries import (
     lists_partitions,
     partition_entry,
 )
+from paimon_engine.metastores.hive_renaming import EntryRenaming, found_entry
+from paimon_engine.metastores.renaming import moved_only, was_moved
 from paimon_engine.metastores.stores import LockedStorageSource
 from paimon_engine.servers.hive_client import HiveServers, HiveSession, user_name
 from paimon_engine.servers.hive_values import is_paimon
@@ -166,7 +169,7 @@ class HiveMetastore:
         )
         with self._servers.session() as session:
             database = self._database(session, name.database)
-            entry = _found(session, name)
+            entry = found_entry(session, name)
         if entry is not None:
             return self._existing(name, entry, wanted, if_not_exists=if_not_exists)
         external = path is not None or self._settings.makes_external
@@ -235,62 +238,34 @@ class HiveMetastore:
         env.storage.delete_tree(location)
 
     def rename_table(self, name: TableName, new_name: TableName) -> None:
-        """Renames the directory, if it is where the table's name says, and then the entry."""
+        """Renames the directory, if it is where the table's name says, then the entry; see `renaming`."""
         _check_case(new_name.table)
         with self._servers.session() as session:
             entry = self._paimon_entry(session, name)
             database = self._database(session, new_name.database)
-            if _found(session, new_name) is not None:
+            if found_entry(session, new_name) is not None:
                 raise ConflictError(f"table {new_name} already exists in {self}")
             old_place = self._new_location(self._database(session, name.database), name)
         old = self._location(entry, name)
         moves = not is_external(entry) and old == old_place
         new = self._new_location(database, new_name) if moves else old
-        storage = self._store(old).build().storage
-        if moves:
-            if latest_schema_id(self._store(new).build(), TablePaths(new)) is not None:
-                raise ConflictError(f"{new} contains a table that {self} does not know; remove it first")
-            storage.rename_dir(old, new)
+        env = self._store(old).build()
+        if moves and not was_moved(old, new, (env, self._store(new).build()), str(self)):
+            env.storage.rename_dir(old, new)
+        renaming = EntryRenaming(self._servers, self._settings, name, new_name, old, new)
         try:
-            self._rename_entry(name, new_name, entry, (old, new))
-        except BaseException:
-            if moves:
-                storage.rename_dir(new, old)
+            renaming.run(entry)
+        except PaimonError as error:
+            if not moves:
+                raise
+            if isinstance(error, OutcomeUnknownError) or not renaming.has_old_name():
+                raise moved_only(error, name, new_name, new) from error
+            env.storage.rename_dir(new, old)
             raise
+        if moves and entry.partitionKeys:
+            renaming.move_partitions()
 
     # ── details ─────────────────────────────────────────────────────────────────────────────────
-
-    def _rename_entry(self, name: TableName, new_name: TableName, entry: Any, move: tuple[str, str]) -> None:
-        """Gives the entry its new name and location, and its partitions their locations.
-
-        The location differs from the old one, or the metastore would move the directory itself.
-        """
-        old, new = move
-        entry.dbName, entry.tableName = new_name.database, new_name.table
-        if old != new:
-            self._settings.put_table(entry, new)
-        with self._servers.session() as session:
-            context = self._settings.alter_context(session.types, entry)
-            try:
-                session.change("alter_table_with_environment_context", name.database, name.table, entry, context)
-            except OutcomeUnknownError:
-                with self._servers.session() as other:
-                    if _found(other, new_name) is None:
-                        raise
-            if old == new or not entry.partitionKeys:
-                return
-            parts = session.read("get_partitions", new_name.database, new_name.table, -1)
-            moved = [part for part in parts if self._move_partition(part, old, new)]
-            if moved:
-                session.change("alter_partitions", new_name.database, new_name.table, moved)
-
-    def _move_partition(self, part: Any, old: str, new: str) -> bool:
-        """Whether the partition was below the table's old directory; then its entry says where it is now."""
-        location = self._settings.partition_location(part)
-        if location is None or not location.startswith(f"{old}/"):
-            return False
-        self._settings.put_partition(part, f"{new}/{location.removeprefix(f'{old}/')}")
-        return True
 
     def _existing(self, name: TableName, entry: Any, wanted: TableDraft, *, if_not_exists: bool) -> TableHandle:
         if not is_paimon(entry):
@@ -321,7 +296,7 @@ class HiveMetastore:
                 session.change("create_table", entry)
             except OutcomeUnknownError:
                 with self._servers.session() as other:
-                    found = _found(other, name)
+                    found = found_entry(other, name)
                 if found is None or self._settings.table_location(found) != location:
                     raise
 
@@ -436,19 +411,12 @@ class HiveTableEntry:
 def paimon_entry(session: HiveSession, name: TableName, where: str) -> Any:
     """The entry of a Paimon table. Raises: NotFoundError if there is none, or one of something else."""
     _check_case(name.table)
-    entry = _found(session, name)
+    entry = found_entry(session, name)
     if entry is None:
         raise NotFoundError(f"no table {name} in {where}; list_tables({name.database!r}) shows those that it has")
     if not is_paimon(entry):
         raise NotFoundError(f"{name} in {where} is {kind_of(entry)}, not a Paimon table")
     return entry
-
-
-def _found(session: HiveSession, name: TableName) -> Any | None:
-    try:
-        return session.read("get_table", name.database, name.table)
-    except NotFoundError:
-        return None
 
 
 def _partition_path(table: TableHandle, partition: Mapping[str, str]) -> str:

@@ -19,8 +19,13 @@ from sqlalchemy import URL, ColumnElement, Connection, Table, delete, insert, se
 from sqlalchemy.exc import IntegrityError
 
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
-from paimon_engine.meta.paths import TablePaths
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnsupportedError,
+)
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import (
@@ -40,11 +45,13 @@ from paimon_engine.metastores.jdbc_tables import (
     engine_for,
     has_views,
     make_tables,
+    reading,
     transaction,
 )
 from paimon_engine.metastores.jdbc_url import url_of
+from paimon_engine.metastores.renaming import moved_only, was_moved
 from paimon_engine.metastores.stores import LockedStorageSource
-from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, create_table
 
 _EXISTS: Final = "exists"
@@ -92,7 +99,7 @@ class JdbcMetastore:
     def list_databases(self) -> list[str]:
         tables = [TABLES, DATABASE_PROPERTIES, *([VIEWS] if has_views(engine_for(self._url)) else [])]
         found: set[str] = set()
-        with transaction(engine_for(self._url)) as connection:
+        with reading(engine_for(self._url)) as connection:
             for table in tables:
                 names = select(table.c.database_name).distinct().where(table.c.catalog_key == self._key)
                 found.update(connection.scalars(names))
@@ -101,7 +108,7 @@ class JdbcMetastore:
     def database_properties(self, database: str) -> dict[str, str]:
         self._check_database(database)
         kept = DATABASE_PROPERTIES.c
-        with transaction(engine_for(self._url)) as connection:
+        with reading(engine_for(self._url)) as connection:
             rows = connection.execute(
                 select(kept.property_key, kept.property_value).where(
                     kept.catalog_key == self._key, kept.database_name == database
@@ -158,7 +165,7 @@ class JdbcMetastore:
     def list_tables(self, database: str) -> list[str]:
         self._check_database(database)
         names = select(TABLES.c.table_name).where(TABLES.c.catalog_key == self._key, TABLES.c.database_name == database)
-        with transaction(engine_for(self._url)) as connection:
+        with reading(engine_for(self._url)) as connection:
             return sorted(connection.scalars(names))
 
     def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
@@ -218,16 +225,20 @@ class JdbcMetastore:
         storage = self._config.storage.build().storage
         if self._exists(new_name) or new_name.table in self._views(new_name.database):
             raise self._table_exists(new_name)
-        if latest_schema_id(self._config.storage.build(), TablePaths(self._path(new_name))) is not None:
-            raise ConflictError(f"{self._path(new_name)} contains a table that is not in the catalog; remove it first")
+        old, new = self._path(name), self._path(new_name)
+        env = self._config.storage.build()
+        is_moved = was_moved(old, new, (env, env), f"the JDBC catalog {self._key!r}")
         try:
             with transaction(engine_for(self._url)) as connection:
                 for kept in (TABLES, TABLE_PROPERTIES):
                     connection.execute(update(kept).where(*self._is(kept, name)).values(self._names(new_name)))
-                # Inside the transaction: if the storage fails to rename, the rows keep the old name.
-                storage.rename_dir(self._path(name), self._path(new_name))
+                if not is_moved:
+                    # Inside the transaction: if the storage fails to rename, the rows keep the old name.
+                    storage.rename_dir(old, new)
         except IntegrityError as error:
             raise self._table_exists(new_name) from error
+        except OutcomeUnknownError as error:
+            raise moved_only(error, name, new_name, new) from error
 
     # ── details ─────────────────────────────────────────────────────────────────────────────────
 
@@ -256,11 +267,11 @@ class JdbcMetastore:
         if not has_views(engine):
             return []
         names = select(VIEWS.c.view_name).where(VIEWS.c.catalog_key == self._key, VIEWS.c.database_name == database)
-        with transaction(engine) as connection:
+        with reading(engine) as connection:
             return sorted(connection.scalars(names))
 
     def _exists(self, name: TableName) -> bool:
-        with transaction(engine_for(self._url)) as connection:
+        with reading(engine_for(self._url)) as connection:
             return connection.execute(select(TABLES).where(*self._is(TABLES, name))).first() is not None
 
     def _check_database(self, database: str) -> None:

@@ -26,11 +26,11 @@ from sqlalchemy import (
     inspect,
     text,
 )
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import TIMESTAMP
 
-from paimon_engine.errors import StorageError, UnsupportedError, shown_cause
+from paimon_engine.errors import OutcomeUnknownError, StorageError, UnsupportedError, shown_cause
 
 LOCK_KEY_LENGTH = 255
 _SQLITE_WAIT_S = 30
@@ -95,21 +95,39 @@ def engine_for(url: URL) -> Engine:
 
 @contextlib.contextmanager
 def transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction, committed when the block ends.
+    """A transaction that changes something, committed when the block ends.
 
-    Raises: StorageError for errors of the database, except `IntegrityError`: callers need it, since it says that
-    another process inserted the same row first.
+    Raises: OutcomeUnknownError if the commit got no answer; StorageError for other errors of the database, except
+    `IntegrityError`: callers need it, since it says that another process inserted the same row first.
     """
-    from sqlalchemy.exc import IntegrityError
-
+    ends = False
     try:
         with engine.begin() as connection:
             yield connection
+            ends = True
     except IntegrityError:
         raise
     except DBAPIError as error:
-        address = engine.url.render_as_string(hide_password=True)
-        raise StorageError(f"the JDBC catalog at {address}: {error.orig}") from shown_cause(error)
+        if ends:
+            what = f"{_text(engine, error)}; what was to be changed may or may not be"
+            raise OutcomeUnknownError(what) from shown_cause(error)
+        raise StorageError(_text(engine, error)) from shown_cause(error)
+
+
+@contextlib.contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction that changes nothing. Raises: StorageError."""
+    try:
+        with engine.connect() as connection:
+            yield connection
+    except DBAPIError as error:
+        raise StorageError(_text(engine, error)) from shown_cause(error)
+
+
+def _text(engine: Engine, error: DBAPIError) -> str:
+    """What the database or its driver says, on one line."""
+    address = engine.url.render_as_string(hide_password=True)
+    return f"the JDBC catalog at {address}: {' '.join(str(error.orig).split())}"
 
 
 def make_tables(engine: Engine, tables: list[Table]) -> None:
@@ -126,7 +144,7 @@ def make_tables(engine: Engine, tables: list[Table]) -> None:
 
 
 def _has(engine: Engine, table: Table) -> bool:
-    with transaction(engine) as connection:
+    with reading(engine) as connection:
         return inspect(connection).has_table(table.name)
 
 

@@ -44,7 +44,11 @@ class LockedStorage:
     def create(self, path: str, data: bytes) -> bool:
         with self._made:
             lock = self._lock = self._lock or self._make_lock()
-        lock.acquire()
+        try:
+            lock.acquire()
+        except OutcomeUnknownError as error:
+            # It is not known whether the lock is ours; that nothing was created is.
+            raise StorageError(f"{path} was not created: {error}; if the lock was taken, it has to expire") from error
         was_ours = False
         try:
             created = not self._inner.exists(path) and self._inner.create(path, data)
