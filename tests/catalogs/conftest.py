@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.hive import HiveServer, start_metastore
 from tests.support.postgres import PostgresServer, start_postgres
 from tests.support.s3 import start_s3
 
@@ -12,6 +13,12 @@ from tests.support.s3 import start_s3
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     yield from start_postgres()
+
+
+@pytest.fixture(scope="session")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
+    """A Hive metastore; tests make databases of their own in it."""
+    yield from start_metastore(tmp_path_factory.mktemp("metastore"))
 
 
 @pytest.fixture(scope="session")

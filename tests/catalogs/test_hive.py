@@ -29,7 +29,7 @@ from paimon_engine.metastores.hive import HiveTableEntry
 from paimon_engine.metastores.hive_lock import HiveLock, HiveLockSettings
 from paimon_engine.servers.hive_client import HiveServers
 from paimon_engine.servers.hive_values import hive_type
-from tests.support.hive import HiveServer, JavaHiveCatalog, start_metastore
+from tests.support.hive import HiveServer, JavaHiveCatalog
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -46,8 +46,8 @@ _RUN = uuid.uuid4().hex[:6]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
-    yield from start_metastore(tmp_path_factory.mktemp("metastore"))
+def server(metastore: HiveServer) -> HiveServer:
+    return metastore
 
 
 @pytest.fixture(scope="module")

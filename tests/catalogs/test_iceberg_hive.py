@@ -18,7 +18,7 @@ from paimon_engine.errors import OutcomeUnknownError
 from paimon_engine.servers import iceberg_hive
 from paimon_engine.servers.hive_client import HiveServers, HiveSession
 from tests.support import iceberg
-from tests.support.hive import HiveServer, JavaHiveCatalog, start_metastore
+from tests.support.hive import HiveServer, JavaHiveCatalog
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -30,8 +30,8 @@ _RUN = uuid.uuid4().hex[:6]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveServer]:
-    yield from start_metastore(tmp_path_factory.mktemp("metastore"))
+def server(metastore: HiveServer) -> HiveServer:
+    return metastore
 
 
 @pytest.fixture
