@@ -35,8 +35,8 @@ BATCH_ROWS = 65_536
 """Rows per batch handed to a group: larger batches cost more in fresh memory than they save in calls."""
 _BATCH_BYTES = 32 << 20
 """Bytes at which fewer rows than that make a batch."""
-_AHEAD_BYTES = 32 << 20
-"""Half of what a writer collects before a row group keeps it busy."""
+_AHEAD_BYTES = 8 << 20
+"""Little, as a writer has nothing to do until the first items come, and is the last one at work."""
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,13 @@ class CompactTask:
         limit = BatchLimit(size_bytes=min(BATCH_LIMIT.size_bytes, batch_bytes))
         return replace(self, limit=limit, row_group_bytes=row_group_bytes)
 
+    def in_smaller_batches(self) -> CompactTask:
+        """The task for two threads, of which the second one waits for the first batch: batches are half as large."""
+        if not self._rows_to_read:
+            return self
+        batch_bytes = max(self.limit.size_bytes // 2, self._least_batch_bytes)
+        return replace(self, limit=replace(self.limit, size_bytes=min(self.limit.size_bytes, batch_bytes)))
+
     @property
     def _least_batch_bytes(self) -> int:
         row_bytes = self._row_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,18 @@ def test_append_tables_keep_the_order_of_a_bucket(total_buckets: int, groups: li
     assert isinstance(task, CompactTask)
     assert [[f.name for section in group for run in section for f in run] for group in task.rewrites] == groups
     assert (task.output_level, task.drop_deletes, task.upgrades) == (0, False, ())
+
+
+def test_two_threads_work_in_batches_half_as_large_but_of_some_rows() -> None:
+    files = [parse_file("a L0 100000000 rows=1000000"), parse_file("b L0 100000000 rows=1000000")]
+    task = plan_bucket(b"", 0, 1, files, schema=table([], append=False), full=True, now_ms=0)
+    assert isinstance(task, CompactTask)
+    usual, small = task.in_memory_of(352 << 20), task.in_memory_of(1)
+
+    assert usual.in_smaller_batches() == replace(
+        usual, limit=replace(usual.limit, size_bytes=usual.limit.size_bytes // 2)
+    )
+    assert small.in_smaller_batches() == small
 
 
 def test_a_threshold_that_is_no_size_names_its_option() -> None:

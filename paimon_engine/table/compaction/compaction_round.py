@@ -78,7 +78,7 @@ def carry_out(
             work.append((task, [RewriteTask(table.plain(), part, vectors, len(parts) > 1) for part in parts]))
     items = [item for _, of_bucket in work for item in of_bucket]
     if len(items) < executor.parallelism and plan.goal.task_memory_bytes is None:
-        items = [replace(item, reads_ahead=True) for item in items]
+        items = [replace(item, task=item.task.in_smaller_batches(), reads_ahead=True) for item in items]
     listener = counting(on_progress, "compact", len(items))
     with interruptible(table):
         done = iter(executor.map(rewrite, items, config=table.config, on_done=listener) if items else [])
