@@ -118,9 +118,12 @@ class OutcomeUnknownError(StorageError):
 def kind_of(error: BaseException) -> str:
     """The name of the error's class, by which another process finds it in this module.
 
-    Of an error of ours it is the nearest class that is defined here: a subclass of one module is found nowhere.
+    Of an error of ours it is the nearest class that is defined here: a subclass of one module is found nowhere. Python,
+    NumPy and Arrow have a class of their own each for too little memory.
     """
-    return next((kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__), type(error).__name__)
+    ours = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+    theirs = InsufficientMemoryError if isinstance(error, MemoryError) else type(error)
+    return next(ours, theirs.__name__)
 
 
 class PaimonWarning(UserWarning):

@@ -24,7 +24,7 @@ import pyarrow as pa
 from paimon_engine import errors
 from paimon_engine.arrow_pool import POOL_USE
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import InsufficientMemoryError, PaimonError, kind_of
+from paimon_engine.errors import PaimonError, kind_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,11 +58,10 @@ class Failed:
     def of(cls, error: BaseException) -> Failed:
         """The failure that describes an exception."""
         trace = "".join(traceback.format_exception(error))
+        what = str(error)
         if isinstance(error, MemoryError) and not isinstance(error, PaimonError):
-            # Python, NumPy and Arrow have a class of their own each.
-            what = f"a task had not enough memory: {error or type(error).__name__}"
-            return cls(InsufficientMemoryError.__name__, what, trace)
-        return cls(kind_of(error), str(error), trace)
+            what = f"a task had not enough memory: {what or type(error).__name__}"
+        return cls(kind_of(error), what, trace)
 
     def error(self) -> PaimonError:
         """An exception to raise: of the same class if it is one of ours, else a PaimonError that names the class."""

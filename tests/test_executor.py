@@ -131,7 +131,7 @@ def test_too_little_memory_has_one_name_for_all_libraries(error: Exception):
     found = Failed.of(error).error()
 
     assert type(found) is InsufficientMemoryError
-    assert str(found) == f"a task had not enough memory: {error or 'MemoryError'}"
+    assert str(found) == f"a task had not enough memory: {str(error) or 'MemoryError'}"
     assert str(Failed.of(found).error()) == str(found)
 
 

@@ -112,8 +112,7 @@ class RestMetastore:
         config = self._env_config(path, name, branch, is_external=is_external)
         snapshot_service = None
         if not is_external:
-            table_id = part(answer, "id", str, source)
-            snapshot_service = RestSnapshotService(self._config, name.database, name.table, table_id)
+            snapshot_service = RestSnapshotService(self._config, name.database, name.table, answer.get("id"))
         schema = with_dynamic_options(schema, options)
         paths, known = TablePaths(path, branch), {schema.id: schema}
         schema_service = RestSchemaService(self._config, name.database, name.table)

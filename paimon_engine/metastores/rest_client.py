@@ -222,7 +222,8 @@ def part(answer: Mapping[str, Any], key: str, kind: type[T], where: str) -> T | 
     value = answer.get(key)
     if value is None or (isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)):
         return value
-    raise unclear("GET", where, f"'{key}' in the answer is {shown(value)}")
+    # Not the value, which may be secret.
+    raise unclear("GET", where, f"'{key}' in the answer is of type {type(value).__name__}")
 
 
 def texts(answer: Mapping[str, Any], key: str, where: str) -> dict[str, str]:

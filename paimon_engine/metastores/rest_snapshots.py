@@ -137,7 +137,7 @@ class RestSnapshotService:
             raise _never_said(ours, refused) from error
         except PaimonError as error:
             raise _never_said(ours, refused) from error
-        return there is not None and there.extras.get(_UUID) == ours.extras[_UUID]
+        return there is not None and there.delta_manifest_list == ours.delta_manifest_list
 
     def _path(self, table: TableHandle) -> tuple[str, ...]:
         return "databases", self.database, "tables", branch_object(self.table, table.paths.branch)

@@ -77,7 +77,8 @@ class RestStorageSource:
             where = f"{client}: token of {self.database}.{self.object_name}"
             # The specification says `expiresAt`, Java's server and clients say `expiresAtMillis`.
             key = "expiresAtMillis" if "expiresAtMillis" in answer else "expiresAt"
-            expires_ms = part(answer, key, int, where)
+            text = answer.get(key)
+            expires_ms = int(text) if isinstance(text, str) and text.isdecimal() else part(answer, key, int, where)
             given = {_STORE_NAMES.get(key, key): value for key, value in texts(answer, "token", where).items()}
             is_oss = address.startswith("oss://")
             known = {key: value for key, value in given.items() if (key in _OSS_NAMES if is_oss else key[:3] == "s3.")}

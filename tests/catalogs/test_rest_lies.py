@@ -266,7 +266,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Catalog], object]]] = {
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_odd_answers_are_named_errors(tmp_path: Path, name: str):
     path, ask = QUESTIONS[name]
-    with rest_server(tmp_path / "lake", lend={"s3.access-key": "a", "s3.secret-key": "b"}) as server:
+    with rest_server(tmp_path / "lake", lend={"s3.access-key": "a", "s3.secret-key": "b"}, lent_ms=0) as server:
         options = {**server.options, "data-token.enabled": "true"}
         catalog = Catalog(options=options)
         catalog.create_database("db")
@@ -286,3 +286,16 @@ def test_odd_answers_are_named_errors(tmp_path: Path, name: str):
             finally:
                 server.tell_the_truth()
         assert number > 8
+
+
+def test_no_message_shows_what_a_server_lends(tmp_path: Path):
+    with rest_server(tmp_path / "lake", lend={"s3.access-key": "a"}, lent_ms=0) as server:
+        catalog = Catalog(options={**server.options, "data-token.enabled": "true"})
+        catalog.create_database("db")
+        catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": 1}).write(rows(1))
+        server.lie("GET", "/token$", json.dumps({"token": "very-secret", "expiresAtMillis": 1}))
+
+        with pytest.raises(StorageError, match="'token' in the answer is of type str") as raised:
+            ids(catalog.table("db.t"))
+
+        assert "very-secret" not in str(raised.value)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, BaseNotifier, RetryAction, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -196,6 +197,14 @@ def test_the_policy_sees_the_error_of_a_job_in_another_process(error: Exception)
     raised = exception_of(JobFailure.of(error))
 
     assert PAIMON_RETRY_POLICY.evaluate(raised, 1, 3) == PAIMON_RETRY_POLICY.evaluate(error, 1, 3)
+
+
+def test_too_little_memory_of_a_job_in_another_process_is_tried_again():
+    raised = exception_of(JobFailure.of(pa.ArrowMemoryError("malloc of size 64 failed")))
+
+    found = PAIMON_RETRY_POLICY.evaluate(raised, 1, 3)
+
+    assert (found.action, found.retry_delay) == (RetryAction.RETRY, timedelta(minutes=5))
 
 
 def test_a_task_that_cannot_succeed_is_not_tried_again(lake: str):

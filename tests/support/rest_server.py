@@ -8,7 +8,7 @@ test wants from it besides the specification:
 - `POST /test/truth` ends all faults;
 - `GET /test/requests`: method and path of all requests so far;
 - options of the warehouse are given as JSON in the variable `REST_SERVER`: `token`, `page_size`, `defaults`,
-  `overrides`, `lend` (credentials of tables), `store` (an address in S3 or OSS for tables, reached
+  `overrides`, `lend` (credentials of tables) for `lent_ms`, `store` (an address in S3 or OSS for tables, reached
   with what is lent), `proxy` (of OSS).
 
 As in the specification a commit succeeds if the UUID of its base is that of the latest snapshot; the server then
@@ -153,7 +153,10 @@ class Lake:
 
     def token(self, database: str, name: str) -> dict[str, Any]:
         self.table(database, name)
-        return {"token": self.settings.get("lend", {}), "expiresAtMillis": int(time.time() * 1000) + 7_200_000}
+        return {
+            "token": self.settings.get("lend", {}),
+            "expiresAtMillis": int(time.time() * 1000) + self.settings.get("lent_ms", 7_200_000),
+        }
 
     # ── snapshots ───────────────────────────────────────────────────────────────────────────────
 
