@@ -295,7 +295,8 @@ class HiveMetastore:
             try:
                 session.change("create_table", entry)
             except OutcomeUnknownError:
-                with self._servers.session() as other:
+                found = None
+                with contextlib.suppress(StorageError), self._servers.session() as other:
                     found = found_entry(other, name)
                 if found is None or self._settings.table_location(found) != location:
                     raise

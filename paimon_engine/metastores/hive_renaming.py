@@ -48,9 +48,9 @@ class EntryRenaming:
     new: str
 
     def run(self, entry: Any) -> None:
-        """Gives the entry its new name and location, and its partitions theirs.
+        """Gives the entry its new name and location: another one, or the metastore would move the directory itself.
 
-        The location differs, or the metastore would move the directory itself. Raises: OutcomeUnknownError.
+        Raises: OutcomeUnknownError if it is not known which name the entry has; other errors of the metastore.
         """
         entry.dbName, entry.tableName = self.new_name.database, self.new_name.table
         if self.old != self.new:
@@ -79,7 +79,8 @@ class EntryRenaming:
             _TWICE(self._move_partitions)
         except StorageError as error:
             raise OutcomeUnknownError(
-                f"the table is {self.new_name} now, but its partitions may still be listed below {self.old}: {error}"
+                f"the table is {self.new_name} now, but its partitions may still be listed below {self.old}, which "
+                f"Paimon's readers do not use; in Hive, ALTER TABLE … PARTITION … SET LOCATION corrects them: {error}"
             ) from error
 
     def _move_partitions(self) -> None:

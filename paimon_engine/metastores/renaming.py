@@ -32,8 +32,8 @@ def was_moved(old: str, new: str, stores: tuple[Env, Env], where: str) -> bool:
 
 
 def moved_only(error: PaimonError, name: TableName, new_name: TableName, new: str) -> OutcomeUnknownError:
-    """The error for a directory that has its new name, while it is not known which one its table has."""
+    """The error for a directory that may have its new name, while it is not known which one its table has."""
     return OutcomeUnknownError(
-        f"{error}. The files are in {new}: list the tables, and if {name} is still among them, rename it again to "
-        f"{new_name}, which completes it"
+        f"{error}. The files may be in {new} now: list the tables, and if {name} is still among them, rename it again "
+        f"to {new_name}, which completes it"
     )

@@ -127,7 +127,7 @@ def test_a_commit_that_was_done_counts_whatever_the_answer(
     result = table.write(rows(2))
 
     assert result.snapshot_id == table.latest_snapshot_id() == (1 if is_first else 2)
-    assert ids(table) == [2] if is_first else [1, 2]
+    assert ids(table) == ([2] if is_first else [1, 2])
     assert len(server.commits) - before == result.snapshot_id
 
 
