@@ -18,7 +18,6 @@ from paimon_engine.errors import (
     REMEDY,
     ConflictError,
     CorruptTableError,
-    NotFoundError,
     OutcomeUnknownError,
     PaimonError,
     shown,
@@ -86,19 +85,25 @@ class RestSnapshotService:
     def roll_back(self, table: TableHandle, target: Snapshot, *, tag: str | None, latest: Snapshot) -> None:
         """Lets the server roll back to a tag or snapshot, if `latest` is still the latest one.
 
-        Raises: NotFoundError; ConflictError if the server has not done it.
+        Raises: NotFoundError; ConflictError if the server has not done it; OutcomeUnknownError if it does not say.
         """
         instant: dict[str, Any] = {"type": "tag", "tagName": tag}
         if tag is None:
             instant = {"type": "snapshot", "snapshotId": target.id}
         try:
             self._client.post(*self._path(table), "rollback", body={"instant": instant, "fromSnapshot": latest.id})
-        except NotFoundError:
-            raise
         except PaimonError as error:
+            if isinstance(error, RestNotFoundError) and error.resource is not None:
+                raise
             # Servers answer 500 if another commit came first. That does not say whether the rollback was done, so
             # compare the latest snapshot with the target.
-            now = self.latest(table)
+            try:
+                now = self.latest(table)
+            except PaimonError as unanswered:
+                raise OutcomeUnknownError(
+                    f"the server does not say whether it rolled {table.paths.root} back to snapshot {target.id}, "
+                    f"after: {error}; look at the table's latest snapshot, or run the same rollback again"
+                ) from unanswered
             if now is not None and now.delta_manifest_list == target.delta_manifest_list:
                 return
             raise ConflictError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from paimon_engine.table.check.table_check import check_table
 from tests.support.rest import RestServer, rest_server
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
-COMMIT, LATEST = r"/commit$", r"/snapshot$"
+COMMIT, LATEST, ROLLBACK = r"/commit$", r"/snapshot$", r"/rollback$"
 SNAPSHOT_MISSING = json.dumps({"message": "none", "resourceType": "SNAPSHOT", "resourceName": "t", "code": 404})
 TABLE_MISSING = json.dumps({"message": "none", "resourceType": "TABLE", "resourceName": "t", "code": 404})
 
@@ -76,13 +77,13 @@ def stray_files(table: Table) -> list[str]:
 
 
 @contextmanager
-def after_a_commit(act: Callable[[], object]) -> Iterator[None]:
-    """Acts when the next commit has been answered, before the client knows of it."""
+def after_a_post(path: str, act: Callable[[], object]) -> Iterator[None]:
+    """Acts when the next such request has been answered, before the client knows of it."""
     real = httpx.Client.request
 
     def request(client: httpx.Client, method: str, url: Any, **more: Any) -> httpx.Response:
         answer = real(client, method, url, **more)
-        if method == "POST" and str(url).endswith("/commit"):
+        if method == "POST" and re.search(path, str(url)):
             patch.undo()
             act()
         return answer
@@ -136,7 +137,7 @@ def test_a_commit_counts_though_another_one_was_built_on_it(table: Table, server
     other = Catalog(options=server.options).table(name_of(table))
     server.lie("POST", COMMIT, '{"message": "the base has changed"}', status=409, done=True)
 
-    with after_a_commit(lambda: other.write(rows(3))):
+    with after_a_post(COMMIT, lambda: other.write(rows(3))):
         result = table.write(rows(2))
 
     assert result.snapshot_id == 2
@@ -171,7 +172,7 @@ def test_a_commit_without_permission_says_so_where_nothing_may_be_asked(table: T
     server.lie("POST", COMMIT, "{}", status=401)
 
     with (
-        after_a_commit(lambda: server.lie("GET", LATEST, "{}", status=401, times=9)),
+        after_a_post(COMMIT, lambda: server.lie("GET", LATEST, "{}", status=401, times=9)),
         pytest.raises(StorageError, match="rejected the credentials") as raised,
     ):
         table.write(rows(2))
@@ -190,13 +191,43 @@ def test_a_commit_is_in_doubt_while_the_server_does_not_say_what_is_there(
     server.lie("POST", COMMIT, '{"message": "the base has changed"}', status=409, done=True)
 
     with (
-        after_a_commit(lambda: server.lie("GET", LATEST, text, status=status, times=99)),
+        after_a_post(COMMIT, lambda: server.lie("GET", LATEST, text, status=status, times=99)),
         pytest.raises(OutcomeUnknownError, match="never confirmed .*snapshot-2"),
     ):
         table.write(rows(2))
 
     server.tell_the_truth()
     assert ids(table) == [1, 2]
+
+
+@pytest.mark.parametrize(("status", "text"), [(200, "ok"), (400, "{}"), (404, "<html>"), (404, "{}"), (500, "")])
+def test_a_rollback_that_was_done_counts_whatever_the_answer(table: Table, server: RestServer, status: int, text: str):
+    table.write(rows(1))
+    table.write(rows(2))
+    server.lie("POST", ROLLBACK, text, status=status, done=True)
+
+    assert table.rollback(snapshot=1).removed_snapshots == (2,)
+    assert ids(table) == [1]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_rollback_is_in_doubt_while_the_server_does_not_say_what_is_there(
+    table: Table, server: RestServer, done: bool
+):
+    table.write(rows(1))
+    table.write(rows(2))
+    server.lie("POST", ROLLBACK, "{}", status=500, done=done)
+
+    with (
+        after_a_post(ROLLBACK, lambda: server.lie("GET", LATEST, "", times=99)),
+        pytest.raises(OutcomeUnknownError, match="back to snapshot 1, after.*run the same rollback again"),
+    ):
+        table.rollback(snapshot=1)
+
+    server.tell_the_truth()
+    assert ids(table) == ([1] if done else [1, 2])
+    table.rollback(snapshot=1)
+    assert ids(table) == [1]
 
 
 # ── answers to questions ────────────────────────────────────────────────────────────────────────
