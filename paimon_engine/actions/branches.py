@@ -29,6 +29,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH, OTHER_BRANCHES
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.specs import DryRun, IfExists, Index, Name, Spec
+from paimon_engine.storage.publication import create_own
 from paimon_engine.table.branches_tags.branch_schemas import (
     all_schema_bytes,
     check_schemas_of,
@@ -447,7 +448,7 @@ def _replace_main(
         storage.overwrite(paths.snapshot(number), files[number])
     for number, data in files.items():
         path = paths.snapshot(number)
-        if number not in present and not storage.create(path, data) and storage.read(path) != data:
+        if number not in present and not create_own(storage, path, data):
             raise ConflictError(
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )

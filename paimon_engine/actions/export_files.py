@@ -34,7 +34,7 @@ from paimon_engine.specs import Address, ConditionText, Index, Name, Spec, check
 from paimon_engine.storage import Storage
 from paimon_engine.storage.local import local_path
 from paimon_engine.storage.locations import is_below, is_local
-from paimon_engine.storage.publication import beside, publish_directory, shows_incomplete, whole_file
+from paimon_engine.storage.publication import beside, create_own, publish_directory, shows_incomplete, whole_file
 from paimon_engine.table.read.open_read import limited
 from paimon_engine.table.read.read_plan import plan_at_one_snapshot
 from paimon_engine.table.read.read_request import ReadRequest
@@ -372,8 +372,8 @@ class _InPlace:
         self._is_replacing = bool(old)
         storage.delete(old)
         content = json.dumps(note).encode()
-        # A client that repeats a lost request finds its own file; `export_id` says whose it is.
-        if not storage.create(self._success, content) and storage.read(self._success) != content:
+        # `export_id` in it says whose it is.
+        if not create_own(storage, self._success, content):
             raise StorageError(f"{self.directory}: another export has ended there at the same time")
         # With the other file it says nothing any more.
         with suppress(StorageError):

@@ -13,10 +13,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from paimon_engine.errors import ConflictError, StorageError
+from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, StorageError
 from paimon_engine.storage.base import Storage
 from paimon_engine.storage.create import publish
 from paimon_engine.storage.local import LocalStorage, local_path
+
+
+def create_own(storage: Storage, path: str, data: bytes) -> bool:
+    """Creates a file of a name that others may choose too: whether it has our content then.
+
+    A store's client repeats a request whose answer was lost, and the second one is refused by what the first one made.
+    Raises: OutcomeUnknownError if the answer was lost and there is no such file, which may still appear; StorageError.
+    """
+    try:
+        if storage.create(path, data):
+            return True
+    except OutcomeUnknownError:
+        if not storage.exists(path):
+            raise
+    try:
+        return storage.read(path) == data
+    except NotFoundError:  # others have deleted theirs meanwhile
+        return False
 
 
 def shows_incomplete(storage: Storage) -> bool:

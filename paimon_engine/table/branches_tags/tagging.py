@@ -21,12 +21,12 @@ from paimon_engine.errors import (
     CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
-    OutcomeUnknownError,
 )
 from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, tag_to_json
+from paimon_engine.storage.publication import create_own
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier
 from paimon_engine.table.files.external import store_of
 from paimon_engine.table.reach.reachability import DataPaths, Root, Roots, lost_roots
@@ -64,7 +64,7 @@ def make_tag(table: TableHandle, tag: Tag, notifier: TagNotifier) -> bool:
     StorageError.
     """
     notifier.expect({tag.name: tag.snapshot.id})
-    if not _create(table, tag):
+    if not create_own(table.env.storage, table.paths.tag(tag.name), tag_to_json(tag).encode()):
         notifier.undone(tag.name)
         return False
 
@@ -75,19 +75,6 @@ def make_tag(table: TableHandle, tag: Tag, notifier: TagNotifier) -> bool:
     _look_again(table, tag, undo=undo)
     notifier.made({tag.name: tag.snapshot.id})
     return True
-
-
-def _create(table: TableHandle, tag: Tag) -> bool:
-    """Whether the tag exists now with our content; False if it has another content."""
-    path, data = table.paths.tag(tag.name), tag_to_json(tag).encode()
-    try:
-        if table.env.storage.create(path, data):
-            return True
-    except OutcomeUnknownError:
-        if not table.env.storage.exists(path):
-            raise
-    # A store's client may have repeated our own request, which then found our own tag.
-    return table.env.storage.read(path) == data
 
 
 def move_tag(table: TableHandle, old: Tag, new: Tag, notifier: TagNotifier) -> None:

@@ -41,6 +41,7 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.servers.iceberg_catalog import Shown
+from paimon_engine.storage.publication import create_own
 from paimon_engine.table.iceberg.catalogs import catalog_of
 from paimon_engine.table.iceberg.files import data_entry, is_shown, shown_files, shows_vectors, vector_entries
 from paimon_engine.table.iceberg.place import Place, metadata_directory, place_of
@@ -301,7 +302,7 @@ class _Run:
         self.metadata = _of_today(table, self.metadata)
         data, path = metadata_text(self.metadata), place.version_path(snapshot.id)
         if place.written:
-            if not place.storage.create(path, data) and not _has(place, path, data):
+            if not create_own(place.storage, path, data):
                 place.delete(place.written)
                 return False
         elif place.storage.read(path) != data:
@@ -332,14 +333,6 @@ class _Run:
         first = snapshot.id - options.iceberg_previous_versions_max
         older = [one for one in versions if one < first] if options.iceberg_delete_after_commit else []
         place.delete(place.version_path(one) for one in (*older, *newer))
-
-
-def _has(place: Place, path: str, data: bytes) -> bool:
-    """Whether the file is ours: a client whose first answer was lost repeats the request, and finds its own file."""
-    try:
-        return place.storage.read(path) == data
-    except NotFoundError:
-        return False
 
 
 def _delete_unused(place: Place, paths: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.meta.type_text import TypeLike, to_data_type
 from paimon_engine.options.iceberg import check_stored
 from paimon_engine.options.names import check_names
+from paimon_engine.storage.publication import create_own
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
 from paimon_engine.table.state.schema_commit import check_branch, check_rules
@@ -185,8 +186,7 @@ def create_table(
         check_engine_can(created)
         check_branch(env, paths, created)
         first, data = paths.schema(0), schema_to_json(created).encode()
-        # A client that repeated its request after a lost reply is refused by what the first request has made.
-        exists = not env.storage.create(first, data) and env.storage.read(first) != data
+        exists = not create_own(env.storage, first, data)
     if exists and not if_not_exists:
         raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
     return load_table(path, config, env=env)
