@@ -51,6 +51,7 @@ from paimon_engine.table.branches_tags.branching import (
     write_branch,
 )
 from paimon_engine.table.branches_tags.forwarding import check_sources, existing_snapshot_ids, remove_from
+from paimon_engine.table.branches_tags.merges import keep_markers, mark_forward
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
@@ -226,6 +227,8 @@ def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
             raise ConflictError(f"branch {spec.to!r} of {table.paths.root} exists already; delete it first")
     existing_branch(table, spec.branch)
     _check_no_fallback(table, spec.branch)
+    # First, so that what is interrupted in between can be repeated.
+    keep_markers(table, spec.branch, spec.to)
     move_branch(table, spec.branch, spec.to)
     return _result("renamed", table, spec.to)
 
@@ -358,6 +361,8 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
             if now.entry is not None:
                 now.entry.follow(now, main.schema, stored_schema(now))
             result = _carried_out(replace(result, status="forwarded"), now, plan, executor, prepared)
+    if not spec.dry_run:
+        mark_forward(main, branch, newest)
         logger.info("main of %s continues from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return result
 

@@ -43,7 +43,14 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Name, Spec
 from paimon_engine.supported import check_rows_rewritable
 from paimon_engine.table.branches_tags.branching import existing_branch, refuse_server
-from paimon_engine.table.branches_tags.merges import MERGED, describe, merged_commits, merged_into_both, store_marker
+from paimon_engine.table.branches_tags.merges import (
+    MERGED,
+    commit_of,
+    describe,
+    merged_commits,
+    merged_into_both,
+    store_marker,
+)
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, IndexRead, commit
 from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -170,10 +177,10 @@ def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot
     Raises: InvalidArgumentError if it is not known.
     """
     kept = [*snapshots_newest_first(table), *(tag.snapshot for tag in list_tags(table))]
-    known = {_commit_of(snapshot) for snapshot in kept} | merged_commits(table, source, kept)
+    known = {commit_of(snapshot) for snapshot in kept} | merged_commits(table, kept)
     history = [*snapshots_newest_first(source), *sorted((t.snapshot for t in list_tags(source)), key=_age)]
     for snapshot in sorted(history, key=_age):
-        if snapshot.id <= newest.id and _commit_of(snapshot) in known:
+        if snapshot.id <= newest.id and commit_of(snapshot) in known:
             return snapshot
     first = min(history, key=lambda snapshot: snapshot.id)
     ids = [snapshot.id for snapshot in kept]
@@ -188,10 +195,6 @@ def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot
 
 def _age(snapshot: Snapshot) -> int:
     return -snapshot.id
-
-
-def _commit_of(snapshot: Snapshot) -> tuple[int, str]:
-    return snapshot.id, snapshot.delta_manifest_list
 
 
 # ── changes of the branch ───────────────────────────────────────────────────────────────────────

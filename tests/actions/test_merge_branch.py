@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_a_lost_marker_does_not_merge_twice(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     pair.write(3, to="dev")
     pair.main.merge_branch("dev")
-    Path(pair.main.path, "branch", "branch-dev", "MERGED-main").unlink()
+    Path(pair.main.path, "MERGED-dev").unlink()
     pair.main.compact(full=True)
 
     assert pair.main.merge_branch("dev").status == "noop"
@@ -373,6 +374,157 @@ def test_a_branch_that_only_the_other_one_has_merged_comes_along(tmp_path: Path)
     assert pair.main.merge_branch("test").status == "committed"
 
     assert pair.keys() == [1, 2, 3]
+
+
+def test_a_branch_that_was_merged_and_deleted_comes_along(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    test = pair.catalog.table("db.t$branch_test")
+    pair.write(3, to="dev")
+    test.merge_branch("dev")
+    pair.main.delete_branch("dev")
+
+    assert pair.main.merge_branch("test").status == "committed"
+
+    assert pair.keys() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("expired", [False, True])
+def test_what_came_from_a_branch_that_is_gone_does_not_come_twice(between: bool, expired: bool, tmp_path: Path) -> None:
+    """Also if it came to one of both over another branch, which is gone, too."""
+    pair = Pair(tmp_path)
+    for name in ("test", "third"):
+        pair.main.create_branch(name, tag="fork")
+    test, third = (pair.catalog.table(f"db.t$branch_{name}") for name in ("test", "third"))
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    if between:
+        third.merge_branch("dev")
+    pair.main.delete_branch("dev")
+    if between:
+        test.merge_branch("third")
+        pair.main.delete_branch("third")
+    else:
+        pair.main.create_branch("dev", tag="fork")
+    pair.write(4)
+    for table in (pair.main, test):
+        table.compact(full=True)
+        if expired:
+            table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    expected = "'dev' was merged into branch 'test' since" if between else None
+
+    if expected is None:
+        assert pair.main.merge_branch("test").status == "noop"
+    else:
+        with pytest.raises(ConflictError, match=expected):
+            pair.main.merge_branch("test")
+
+    assert pair.keys() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("by_test", [False, True])
+def test_a_branch_with_another_name_is_not_merged_twice(by_test: bool, tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    pair.main.compact(full=True)
+    pair.main.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    pair.main.rename_branch("dev", "new")
+    pair.catalog.table("db.t$branch_new").write(pa.table({"p": [0], "k": [4], "v": ["a"]}, SCHEMA))
+
+    if by_test:
+        pair.catalog.table("db.t$branch_test").merge_branch("new")
+        with pytest.raises(ConflictError, match="'new' was merged into branch 'test' since"):
+            pair.main.merge_branch("test")
+        assert pair.keys() == [1, 2, 3]
+    else:
+        assert pair.main.merge_branch("new").rows_added == 1
+        assert pair.keys() == [1, 2, 3, 4]
+
+
+def test_what_came_over_another_branch_is_not_merged_again(tmp_path: Path) -> None:
+    """Only what the branch has changed since comes, though it was never merged by itself."""
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    test = pair.catalog.table("db.t$branch_test")
+    pair.write(3, to="dev")
+    test.merge_branch("dev")
+    pair.main.merge_branch("test")
+    pair.main.compact(full=True)
+    pair.write(4, to="dev")
+
+    assert pair.main.merge_branch("dev").rows_added == 1
+
+    assert pair.keys() == [1, 2, 3, 4]
+
+
+def test_a_branch_that_goes_on_comes_over_another_one_again(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    test = pair.catalog.table("db.t$branch_test")
+    for key in (3, 4):
+        pair.write(key, to="dev")
+        test.merge_branch("dev")
+        pair.main.merge_branch("test")
+        pair.main.compact(full=True)
+
+    assert pair.keys() == [1, 2, 3, 4]
+
+
+def test_what_is_merged_during_a_merge_does_not_count_as_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    test = pair.catalog.table("db.t$branch_test")
+    pair.write(3, to="dev")
+    test.write(pa.table({"p": [0], "k": [4], "v": ["a"]}, SCHEMA))
+    module = import_module("paimon_engine.actions.merge_branch")
+
+    def dev_first(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        test.merge_branch("dev")
+        return commit(*arguments, **more)
+
+    monkeypatch.setattr(module, "commit", dev_first)
+    pair.main.merge_branch("test")
+    assert pair.keys() == [1, 2, 4]
+
+    pair.main.merge_branch("dev")
+
+    assert pair.keys() == [1, 2, 3, 4]
+
+
+def test_a_fast_forward_brings_what_was_merged_into_the_branch(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    test = pair.catalog.table("db.t$branch_test")
+    pair.write(3, to="dev")
+    test.merge_branch("dev")
+    test.compact(full=True)
+    pair.main.fast_forward("test")
+    main = pair.catalog.table("db.t")
+    main.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+
+    assert main.merge_branch("dev").status == "noop"
+
+    assert pair.keys(main) == [1, 2, 3]
+
+
+def test_a_merge_of_a_deleted_branch_stands_in_the_way_of_none(tmp_path: Path) -> None:
+    """A branch of the same name is another one, whose merge begins where it does."""
+    pair = Pair(tmp_path)
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    pair.main.delete_branch("dev")
+    pair.main.create_branch("dev", tag="fork")
+    pair.write(4, to="dev")
+
+    assert pair.main.merge_branch("dev").status == "committed"
+
+    assert pair.keys() == [1, 2, 3, 4]
 
 
 def test_a_merge_that_was_rolled_back_is_made_again(tmp_path: Path) -> None:

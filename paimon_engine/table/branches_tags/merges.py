@@ -1,40 +1,65 @@
 """What was merged into which branch: a property of the commit, and a file that outlives its snapshot.
 
-`<root of the branch>/MERGED-<other>` says up to which snapshot the branch was merged into the other one, and which
-snapshot there has it. It says nothing any more once a rollback has removed that one. No other engine reads it.
+`<root of a branch>/MERGED-<other>` says which snapshots of the other branch were merged into this one, which snapshot
+here has them, and what had been merged into the other one until then: that comes along, and branches may be deleted.
+It says nothing any more once a rollback has removed that snapshot. No other engine reads it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.stored import WRONG, parse_object, required_integer, text
-from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import branches, latest_snapshot_id, read_snapshot, snapshots_newest_first
+from paimon_engine.table.state.snapshots import (
+    branches,
+    latest_snapshot_id,
+    read_snapshot,
+    readable_tags,
+    snapshots_newest_first,
+)
 
 MERGED: Final = "merged-branch"
 """The property of a commit that merges a branch."""
+_FILE: Final = "MERGED-"
 _INTO: Final = "into"
+_COMMITS: Final = "commits"
+_EARLIER: Final = "earlier"
+
+_CommitKey = tuple[int, str]
+"""Number and delta manifest list of a snapshot: no commit to another branch has the same."""
 
 
-def merged_commits(table: TableHandle, source: TableHandle, kept: Sequence[Snapshot]) -> set[tuple[int, str]]:
-    """The commits of the branch up to which it was merged before, according to a file and the table's snapshots."""
-    path = _marker(table, source)
-    texts = [one.encode() for one in _properties(kept)]
-    with suppress(NotFoundError):
-        texts.append(table.env.storage.read(path))
-    found = set()
-    for value in _described(texts, path):
-        with suppress(CorruptTableError, *WRONG):
-            if text(value, "branch") == source.paths.branch and not _is_rolled_back(table, value.get(_INTO)):
-                found.add((required_integer(value, "snapshot", 1), text(value, "deltaManifestList")))
-    return found
+@dataclass(frozen=True)
+class _Merge:
+    """A branch was merged: it had these commits then, as far as they were kept, and the newest one is always there.
+
+    `into` is the number of the snapshot that the merge made, None if it is not known; `earlier` are the commits of
+    other branches that had been merged into it before.
+    """
+
+    branch: str
+    commits: frozenset[_CommitKey]
+    into: int | None
+    earlier: Mapping[str, frozenset[_CommitKey]]
+
+    @property
+    def all(self) -> dict[str, frozenset[_CommitKey]]:
+        """Commits by branch."""
+        return _joined([{self.branch: self.commits}, self.earlier])
+
+
+def merged_commits(table: TableHandle, kept: Sequence[Snapshot]) -> set[_CommitKey]:
+    """Commits of other branches that were merged, according to files and the table's snapshots."""
+    merges = (*_merges_of_files(table), *_merges_of_snapshots(kept))
+    return {commit for merge in merges for commits in merge.all.values() for commit in commits}
 
 
 def _is_rolled_back(table: TableHandle, into: Any) -> bool:
@@ -55,17 +80,72 @@ def _is_rolled_back(table: TableHandle, into: Any) -> bool:
 
 def describe(source: TableHandle, snapshot: Snapshot) -> str:
     """The value of the property, for a merge up to that snapshot of the branch."""
-    return json.dumps({"branch": source.paths.branch, **_commit(snapshot)})
-
-
-def _commit(snapshot: Snapshot) -> dict[str, Any]:
-    return {"snapshot": snapshot.id, "deltaManifestList": snapshot.delta_manifest_list}
+    return json.dumps({"branch": source.paths.branch, **_fields(commit_of(snapshot))})
 
 
 def store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot, made: Snapshot) -> None:
     """Writes the file, after the commit `made`, whose property says the same until its snapshot expires."""
-    value = {"branch": source.paths.branch, **_commit(snapshot), _INTO: _commit(made)}
-    table.env.storage.overwrite(_marker(table, source), json.dumps(value).encode())
+    name = source.paths.branch
+    # Not what is written to the branch, or merged into it, since then. A rollback may go to a tag as well.
+    until = [one for one in snapshots_newest_first(source) if one.id <= snapshot.id]
+    until += [tag.snapshot for tag in readable_tags(source)[0] if tag.snapshot.id <= snapshot.id]
+    merges = [*_merges_of_files(source), *_merges_of_snapshots(until)]
+    known = [merge.earlier for merge in _merges_of_files(table) if merge.branch == name]
+    here = {MAIN_BRANCH, *branches(table)}
+    earlier = {
+        # What is deleted will not be rolled back.
+        branch: commits if branch in here else {max(commits)}
+        for branch, commits in _joined(
+            [*known, *(merge.all for merge in merges if merge.into is None or merge.into <= snapshot.id)]
+        ).items()
+    }
+    value = {
+        "branch": name,
+        **_fields(commit_of(snapshot)),
+        _INTO: _fields(commit_of(made)),
+        _COMMITS: _stored({commit_of(one) for one in until}),
+        _EARLIER: {branch: _stored(commits) for branch, commits in earlier.items()},
+    }
+    table.env.storage.overwrite(_marker(table.paths, name), json.dumps(value).encode())
+
+
+def commit_of(snapshot: Snapshot) -> _CommitKey:
+    """What tells its commit from all others of the table's branches."""
+    return snapshot.id, snapshot.delta_manifest_list
+
+
+def _fields(commit: _CommitKey) -> dict[str, Any]:
+    return {"snapshot": commit[0], "deltaManifestList": commit[1]}
+
+
+def _stored(commits: Iterable[_CommitKey]) -> list[dict[str, Any]]:
+    return [_fields(one) for one in sorted(commits)]
+
+
+def _joined(found: Iterable[Mapping[str, Iterable[_CommitKey]]]) -> dict[str, frozenset[_CommitKey]]:
+    """The commits by branch of all of them."""
+    joined: dict[str, frozenset[_CommitKey]] = {}
+    for commits_of in found:
+        for branch, commits in commits_of.items():
+            joined[branch] = joined.get(branch, frozenset()).union(commits)
+    return joined
+
+
+def keep_markers(table: TableHandle, old: str, new: str) -> None:
+    """The branch `old` gets the name `new`: where it was merged, that one counts as merged."""
+    storage = table.env.storage
+    for name in (MAIN_BRANCH, *branches(table)):
+        paths = TablePaths(table.paths.root, name)
+        with suppress(NotFoundError):
+            storage.overwrite(_marker(paths, new), storage.read(_marker(paths, old)))
+
+
+def mark_forward(main: TableHandle, branch: TableHandle, newest: int) -> None:
+    """The table continues from the branch's snapshot of that number: each of both has what the other one has."""
+    with suppress(NotFoundError):
+        snapshot = read_snapshot(main, newest)
+        store_marker(main, branch, snapshot, snapshot)
+        store_marker(branch, main, snapshot, snapshot)
 
 
 def merged_into_both(table: TableHandle, source: TableHandle, base: Snapshot | None) -> list[str]:
@@ -78,12 +158,18 @@ def merged_into_both(table: TableHandle, source: TableHandle, base: Snapshot | N
     """
     begin = 0 if base is None else base.id
     later = list(snapshots_newest_first(source, newer_than=begin))
+    merges = list(_merges_of_files(source))
     if later and later[-1].id == begin + 1:
-        new = _named(_properties(later))
+        new = _names(_merges_of_snapshots(later))
+        # And what these branches had merged, or are called since.
+        new |= _names(merge for merge in merges if not new.isdisjoint(merge.all))
     else:
         # Some have expired: what was ever merged may have been merged since.
-        new = _merged_into(table, source.paths.branch)
-    both = _with_their_own(table, new) & {table.paths.branch, *_with_their_own(table, {table.paths.branch})}
+        new = _names(merges)
+    # What came by earlier merges of the branch is in it since before `base`.
+    others = [*_merges_of_files(table), *_merges_of_snapshots(list(snapshots_newest_first(table)))]
+    here = _with_their_own(table, _names(merge for merge in others if merge.branch != source.paths.branch))
+    both = _with_their_own(table, new) & {table.paths.branch, *here}
     return [
         f"{name!r} was merged into branch {source.paths.branch!r} since, so that rows of it would come twice; "
         "fast-forward to the branch, or write its rows"
@@ -102,33 +188,59 @@ def _with_their_own(table: TableHandle, names: set[str]) -> set[str]:
 
 
 def _merged_into(table: TableHandle, name: str) -> set[str]:
-    """The branches that were ever merged into that one."""
-    others = [other for other in (MAIN_BRANCH, *branches(table)) if other != name]
-    into = table.on_branch(name)
-    return {other for other in others if table.env.storage.exists(_marker(into, table.on_branch(other)))}
+    """The branches that were ever merged into that one, according to its files; none if it is deleted."""
+    try:
+        return _names(_merges_of_files(table if name == table.paths.branch else table.on_branch(name)))
+    except NotFoundError:
+        return set()
 
 
-def _marker(table: TableHandle, source: TableHandle) -> str:
-    return f"{source.paths.branch_root}/MERGED-{table.paths.branch}"
+def _names(merges: Iterable[_Merge]) -> set[str]:
+    return {name for merge in merges for name in merge.all}
 
 
-def _properties(snapshots: Sequence[Snapshot]) -> list[str]:
-    """What the snapshots say of merges."""
-    properties = [snapshot.extras.get("properties") for snapshot in snapshots]
-    found = [item.get(MERGED) for item in properties if isinstance(item, Mapping)]
-    return [item for item in found if isinstance(item, str)]
+def _merges_of_files(table: TableHandle) -> Iterator[_Merge]:
+    """What was merged into the branch, and was not rolled back since."""
+    for name, path in _markers(table):
+        with suppress(NotFoundError, CorruptTableError, *WRONG):
+            value = parse_object(table.env.storage.read(path), path)
+            if not _is_rolled_back(table, value.get(_INTO)):
+                merge = _merge(value)
+                # The branch may have got another name since.
+                yield replace(merge, branch=name, earlier=merge.all)
 
 
-def _named(texts: Sequence[str]) -> set[str]:
-    found = set()
-    for value in _described([one.encode() for one in texts], MERGED):
-        with suppress(CorruptTableError, *WRONG):
-            found.add(text(value, "branch"))
-    return found
+def _merges_of_snapshots(snapshots: Iterable[Snapshot]) -> Iterator[_Merge]:
+    """What the properties of these snapshots say."""
+    for snapshot in snapshots:
+        properties = snapshot.extras.get("properties")
+        stored = properties.get(MERGED) if isinstance(properties, Mapping) else None
+        if isinstance(stored, str):
+            with suppress(CorruptTableError, *WRONG):
+                yield _merge(parse_object(stored, MERGED))
 
 
-def _described(texts: Sequence[bytes], where: str) -> Iterator[Mapping[str, Any]]:
-    """What can be parsed of them."""
-    for one in texts:
-        with suppress(CorruptTableError, *WRONG):
-            yield parse_object(one, where)
+def _merge(value: Mapping[str, Any]) -> _Merge:
+    """Raises: what is in `WRONG`."""
+    into = value.get(_INTO)
+    earlier = value.get(_EARLIER, {})
+    return _Merge(
+        text(value, "branch"),
+        _commits([value, *value.get(_COMMITS, ())]),
+        None if into is None else required_integer(into, "snapshot", 1),
+        {branch: _commits(commits) for branch, commits in earlier.items()},
+    )
+
+
+def _commits(values: Iterable[Mapping[str, Any]]) -> frozenset[_CommitKey]:
+    return frozenset((required_integer(one, "snapshot", 1), text(one, "deltaManifestList")) for one in values)
+
+
+def _markers(table: TableHandle) -> list[tuple[str, str]]:
+    """The branches that were merged into this one, and the files that say so."""
+    listed = [(info.path.rpartition("/")[2], info) for info in table.env.storage.list(table.paths.branch_root)]
+    return [(name[len(_FILE) :], info.path) for name, info in listed if not info.is_dir and name.startswith(_FILE)]
+
+
+def _marker(paths: TablePaths, merged: str) -> str:
+    return f"{paths.branch_root}/{_FILE}{merged}"
