@@ -51,7 +51,7 @@ from paimon_engine.table.branches_tags.branching import (
     write_branch,
 )
 from paimon_engine.table.branches_tags.forwarding import check_sources, existing_snapshot_ids, remove_from
-from paimon_engine.table.branches_tags.merges import keep_markers, mark_forward
+from paimon_engine.table.branches_tags.merges import keep_markers, mark_forward, prepare_forward
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
@@ -438,10 +438,11 @@ def _replace_main(
 ) -> None:
     """Gives main the schemas, snapshots, changelogs and tags of the branch; a reader finds a snapshot at any time."""
     storage, paths = main.env.storage, main.paths
+    newest = existing_snapshot_ids(main, branch)[-1]
+    prepare_forward(main, branch, newest)
     take_back_records(main, forward.first - 1)
     remove_tags(main, named_tags(forward.removed), notifier)
     forget_newest(main, list(result.removed_changelogs))
-    newest = existing_snapshot_ids(main, branch)[-1]
     remove_from(main, newest + 1)
     theirs = all_schema_bytes(branch)
     lost = {number for number, data in all_schema_bytes(main).items() if theirs.get(number) != data}

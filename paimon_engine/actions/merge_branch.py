@@ -47,6 +47,7 @@ from paimon_engine.table.branches_tags.merges import (
     MERGED,
     commit_of,
     describe,
+    kept_snapshots,
     merged_commits,
     merged_into_both,
     store_marker,
@@ -58,9 +59,7 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_entries, live_entries, live_index_files, read_manifest_list
 from paimon_engine.table.state.snapshots import (
     latest_snapshot,
-    list_tags,
     read_snapshot,
-    snapshots_newest_first,
 )
 
 _ROUNDS_MAX: Final = 5
@@ -176,9 +175,9 @@ def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot
 
     Raises: InvalidArgumentError if it is not known.
     """
-    kept = [*snapshots_newest_first(table), *(tag.snapshot for tag in list_tags(table))]
+    kept = kept_snapshots(table)
     known = {commit_of(snapshot) for snapshot in kept} | merged_commits(table, kept)
-    history = [*snapshots_newest_first(source), *sorted((t.snapshot for t in list_tags(source)), key=_age)]
+    history = kept_snapshots(source)
     for snapshot in sorted(history, key=_age):
         if snapshot.id <= newest.id and commit_of(snapshot) in known:
             return snapshot

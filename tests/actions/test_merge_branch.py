@@ -513,6 +513,27 @@ def test_a_fast_forward_brings_what_was_merged_into_the_branch(tmp_path: Path) -
     assert pair.keys(main) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("into", ["main", "dev"])
+def test_what_a_fast_forward_left_behind_is_not_taken_for_merged(into: str, tmp_path: Path) -> None:
+    """Main keeps a snapshot from which the one of the branch was not made, as that branch's own had expired."""
+    pair = Pair(tmp_path)
+    pair.write(3)
+    pair.main.create_tag("second")
+    pair.main.create_branch("test", tag="second")
+    pair.write(4, to="dev")
+    pair.write(5, to="dev")
+    pair.dev.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    pair.main.fast_forward("dev")
+    table = pair.catalog.table("db.t") if into == "main" else pair.dev
+    assert pair.keys(pair.catalog.table("db.t")) == [1, 2, 4, 5]
+    assert pair.catalog.table("db.t").snapshots()["snapshot_id"].to_pylist() == [1, 2, 3]
+
+    with pytest.raises(InvalidArgumentError, match="no snapshot or tag in common"):
+        table.merge_branch("test")
+
+    assert pair.keys(table) == [1, 2, 4, 5]
+
+
 def test_a_merge_of_a_deleted_branch_stands_in_the_way_of_none(tmp_path: Path) -> None:
     """A branch of the same name is another one, whose merge begins where it does."""
     pair = Pair(tmp_path)

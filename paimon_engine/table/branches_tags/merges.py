@@ -2,7 +2,8 @@
 
 `<root of a branch>/MERGED-<other>` says which snapshots of the other branch were merged into this one, which snapshot
 here has them, and what had been merged into the other one until then: that comes along, and branches may be deleted.
-It says nothing any more once a rollback has removed that snapshot. No other engine reads it.
+It says nothing any more once a rollback has removed that snapshot. `<root of the table>/FORWARDED` says which snapshots
+of the table a fast-forward left there, though those of the branch were not made from them. No other engine reads these.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import (
     branches,
     latest_snapshot_id,
+    list_tags,
     read_snapshot,
-    readable_tags,
     snapshots_newest_first,
 )
 
 MERGED: Final = "merged-branch"
 """The property of a commit that merges a branch."""
 _FILE: Final = "MERGED-"
+_FORWARDED: Final = "FORWARDED"
 _INTO: Final = "into"
 _COMMITS: Final = "commits"
 _EARLIER: Final = "earlier"
@@ -86,9 +88,8 @@ def describe(source: TableHandle, snapshot: Snapshot) -> str:
 def store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot, made: Snapshot) -> None:
     """Writes the file, after the commit `made`, whose property says the same until its snapshot expires."""
     name = source.paths.branch
-    # Not what is written to the branch, or merged into it, since then. A rollback may go to a tag as well.
-    until = [one for one in snapshots_newest_first(source) if one.id <= snapshot.id]
-    until += [tag.snapshot for tag in readable_tags(source)[0] if tag.snapshot.id <= snapshot.id]
+    # Not what is written to the branch, or merged into it, since then.
+    until = [one for one in kept_snapshots(source) if one.id <= snapshot.id]
     merges = [*_merges_of_files(source), *_merges_of_snapshots(until)]
     known = [merge.earlier for merge in _merges_of_files(table) if merge.branch == name]
     here = {MAIN_BRANCH, *branches(table)}
@@ -140,12 +141,46 @@ def keep_markers(table: TableHandle, old: str, new: str) -> None:
             storage.overwrite(_marker(paths, new), storage.read(_marker(paths, old)))
 
 
+def prepare_forward(main: TableHandle, branch: TableHandle, newest: int) -> None:
+    """Before the table continues from the branch's snapshot of that number: notes what the branch does not have.
+
+    The table keeps its snapshots that are older than the oldest one of the branch, and tags of others.
+    """
+    path, into = f"{main.paths.branch_root}/{_FORWARDED}", read_snapshot(branch, newest)
+    with suppress(NotFoundError, CorruptTableError, *WRONG):
+        if parse_object(main.env.storage.read(path), path)[_INTO] == _fields(commit_of(into)):
+            return  # an earlier try has noted it, before it removed snapshots
+    theirs = {commit_of(one) for one in kept_snapshots(branch)}
+    kept = {commit_of(one) for one in kept_snapshots(main)}
+    common = max((number for number, _ in kept & theirs), default=0)
+    left = {one for one in kept if one[0] > common} | left_behind(main)
+    value = {_INTO: _fields(commit_of(into)), _COMMITS: _stored(left - theirs)}
+    main.env.storage.overwrite(path, json.dumps(value).encode())
+
+
 def mark_forward(main: TableHandle, branch: TableHandle, newest: int) -> None:
-    """The table continues from the branch's snapshot of that number: each of both has what the other one has."""
+    """The table has continued from the branch's snapshot of that number: each of both has what the other one has."""
     with suppress(NotFoundError):
         snapshot = read_snapshot(main, newest)
         store_marker(main, branch, snapshot, snapshot)
         store_marker(branch, main, snapshot, snapshot)
+
+
+def left_behind(table: TableHandle) -> set[_CommitKey]:
+    """The table's commits from which its later ones were not made, as a fast-forward put others behind them."""
+    path = f"{table.paths.branch_root}/{_FORWARDED}"
+    with suppress(NotFoundError, CorruptTableError, *WRONG):
+        value = parse_object(table.env.storage.read(path), path)
+        if not _is_rolled_back(table, value.get(_INTO)):
+            return set(_commits(value[_COMMITS]))
+    return set()
+
+
+def kept_snapshots(table: TableHandle) -> list[Snapshot]:
+    """Snapshots of the table, and of its tags, from which its latest one was made."""
+    left = left_behind(table)
+    found = [*snapshots_newest_first(table), *(tag.snapshot for tag in list_tags(table))]
+    return [one for one in found if commit_of(one) not in left]
 
 
 def merged_into_both(table: TableHandle, source: TableHandle, base: Snapshot | None) -> list[str]:
@@ -200,14 +235,18 @@ def _names(merges: Iterable[_Merge]) -> set[str]:
 
 
 def _merges_of_files(table: TableHandle) -> Iterator[_Merge]:
-    """What was merged into the branch, and was not rolled back since."""
-    for name, path in _markers(table):
+    """What was merged into the branch, and was not rolled back or left behind since."""
+    markers = _markers(table)
+    left = left_behind(table) if markers else set()
+    for name, path in markers:
         with suppress(NotFoundError, CorruptTableError, *WRONG):
             value = parse_object(table.env.storage.read(path), path)
-            if not _is_rolled_back(table, value.get(_INTO)):
-                merge = _merge(value)
-                # The branch may have got another name since.
-                yield replace(merge, branch=name, earlier=merge.all)
+            into = value.get(_INTO)
+            if _is_rolled_back(table, into) or (into is not None and not left.isdisjoint(_commits([into]))):
+                continue
+            merge = _merge(value)
+            # The branch may have got another name since.
+            yield replace(merge, branch=name, earlier=merge.all)
 
 
 def _merges_of_snapshots(snapshots: Iterable[Snapshot]) -> Iterator[_Merge]:

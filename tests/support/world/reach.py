@@ -28,7 +28,7 @@ _COLLECTED = re.compile(r"(?:manifest|index|statistics)/.+|(?:[^/]+=[^/]*/)*buck
 """Files that clean-up must remove where nothing needs them."""
 _KEPT = re.compile(
     r"(?:branch/branch-[^/]+/)?"
-    r"(?:commits/[^/]+\.json|commits/SETTLED|MERGED-[^/]+|schema/schema-\d+|(?:snapshot|changelog)/(?:EARLIEST|LATEST)"
+    r"(?:commits/[^/]+\.json|commits/SETTLED|MERGED-[^/]+|FORWARDED|schema/schema-\d+|(?:snapshot|changelog)/(?:EARLIEST|LATEST)"
     r"|tag/tag-success-file/[^/.][^/]*)"
     r"|consumer/consumer-[^/]+|(?:[^/]+=[^/]+/)+_SUCCESS|quarantine/.*"
 )
