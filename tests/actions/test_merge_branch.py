@@ -14,6 +14,7 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundEr
 from paimon_engine.format.bucket_hash import buckets
 from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.branches_tags.merges import store_marker
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import commit
 from paimon_engine.table.state.manifests import live_entries, read_manifest, snapshot_manifests
@@ -511,6 +512,29 @@ def test_a_fast_forward_brings_what_was_merged_into_the_branch(tmp_path: Path) -
     assert main.merge_branch("dev").status == "noop"
 
     assert pair.keys(main) == [1, 2, 3]
+
+
+def test_what_is_written_after_a_rollback_during_a_merge_does_not_count_as_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair(tmp_path)
+    for key in (3, 4):
+        pair.write(key, to="dev")
+    module = import_module("paimon_engine.actions.merge_branch")
+
+    def rolled_back_first(*arguments: Any, **more: Any) -> None:
+        pair.dev.rollback(snapshot=1)
+        pair.write(5, to="dev")
+        store_marker(*arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "store_marker", rolled_back_first)
+        pair.main.merge_branch("dev")
+    assert pair.keys() == [1, 2, 3, 4]
+
+    pair.main.merge_branch("dev")
+
+    assert pair.keys() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("into", ["main", "dev"])

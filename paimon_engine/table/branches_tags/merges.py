@@ -90,7 +90,11 @@ def store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot, ma
     name = source.paths.branch
     # Not what is written to the branch, or merged into it, since then.
     until = [one for one in kept_snapshots(source) if one.id <= snapshot.id]
-    merges = [*_merges_of_files(source), *_merges_of_snapshots(until)]
+    merges = list(_merges_of_files(source))
+    if commit_of(snapshot) not in {commit_of(one) for one in until}:
+        # Rolled back meanwhile, or expired: what else the branch has may have come after that.
+        until, merges = [snapshot], []
+    merges += _merges_of_snapshots(until)
     known = [merge.earlier for merge in _merges_of_files(table) if merge.branch == name]
     here = {MAIN_BRANCH, *branches(table)}
     earlier = {
