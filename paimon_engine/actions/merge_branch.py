@@ -46,6 +46,7 @@ from paimon_engine.table.branches_tags.branching import existing_branch, refuse_
 from paimon_engine.table.branches_tags.merges import (
     MERGED,
     commit_of,
+    complete_markers,
     describe,
     kept_snapshots,
     merged_commits,
@@ -115,6 +116,8 @@ def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     jobs = {
         kind: look_up_commit(table, context.commit_user, kind, _IDENTIFIER, search=not spec.dry_run) for kind in _KINDS
     }
+    if not spec.dry_run:
+        complete_markers(table, source)
     for job in jobs.values():
         if job.done is not None:
             return MergeBranchResult("already_done", spec.branch, job.done.id)

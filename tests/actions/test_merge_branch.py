@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, SetOption, Table
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError
 from paimon_engine.format.bucket_hash import buckets
 from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.snapshot import CommitKind
@@ -512,6 +512,29 @@ def test_a_fast_forward_brings_what_was_merged_into_the_branch(tmp_path: Path) -
     assert main.merge_branch("dev").status == "noop"
 
     assert pair.keys(main) == [1, 2, 3]
+
+
+def test_a_repeated_job_notes_what_it_has_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It died behind its commit, whose property goes with the snapshot."""
+    pair = Pair(tmp_path)
+    pair.write(3, to="dev")
+    module = import_module("paimon_engine.actions.merge_branch")
+
+    def died(*arguments: Any, **more: Any) -> None:
+        raise StorageError("no connection")
+
+    with monkeypatch.context() as patch, pytest.raises(StorageError):
+        patch.setattr(module, "store_marker", died)
+        pair.main.merge_branch("dev", commit_user="job")
+    assert pair.keys() == [1, 2, 3]
+    pair.write(4, to="dev")
+
+    assert pair.main.merge_branch("dev", commit_user="job").status == "already_done"
+
+    pair.main.compact(full=True)
+    pair.main.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    assert pair.main.merge_branch("dev").rows_added == 1
+    assert pair.keys() == [1, 2, 3, 4]
 
 
 def test_what_is_written_after_a_rollback_during_a_merge_does_not_count_as_merged(

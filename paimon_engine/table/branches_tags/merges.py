@@ -114,6 +114,21 @@ def store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot, ma
     table.env.storage.overwrite(_marker(table.paths, name), json.dumps(value).encode())
 
 
+def complete_markers(table: TableHandle, source: TableHandle) -> None:
+    """Writes the file for a merge of the branch that died behind its commit, while a property still says so."""
+    known = {commit for merge in _merges_of_files(table) for commit in merge.commits}
+    for made in snapshots_newest_first(table):
+        for merge in _merges_of_snapshots([made]):
+            number = max(merge.commits)[0]
+            if merge.branch != source.paths.branch or not merge.commits.isdisjoint(known):
+                continue
+            with suppress(NotFoundError):
+                merged = read_snapshot(source, number)
+                if commit_of(merged) in merge.commits:
+                    store_marker(table, source, merged, made)
+                    return
+
+
 def commit_of(snapshot: Snapshot) -> _CommitKey:
     """What tells its commit from all others of the table's branches."""
     return snapshot.id, snapshot.delta_manifest_list
