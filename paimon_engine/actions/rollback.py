@@ -29,6 +29,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.specs import DryRun, Index, Moment, Name
+from paimon_engine.table.branches_tags.merges import take_back_merges
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 from paimon_engine.table.commit.commit_callbacks import keep_iceberg
@@ -143,6 +144,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         if not spec.dry_run and table.snapshot_service is None and _is_named(spec):
             # It may name a newer snapshot that is lost, and so keep readers from this one.
             repair_latest_hint(table)
+            take_back_merges(table, target.id)
         return result if spec.dry_run else with_deletion(result, finish_interrupted(table, executor, spec))
     with notifying(table, dry_run=spec.dry_run or not tags) as notifier:
         if table.snapshot_service is not None:
@@ -168,6 +170,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         forget_newest(table, late)
         result = replace(result, removed_changelogs=tuple(sorted({*result.removed_changelogs, *late})))
         remove_tags(table, named_tags(tags), notifier)
+        take_back_merges(table, target.id)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
     return with_deletion(result, deletion)

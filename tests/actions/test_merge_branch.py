@@ -609,6 +609,77 @@ def test_a_merge_that_was_rolled_back_is_made_again(tmp_path: Path) -> None:
     pair.assert_sound()
 
 
+def test_a_merge_that_was_rolled_back_is_made_again_though_its_number_has_expired(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    pair.main.rollback(tag="fork")
+    for key in (4, 5):
+        pair.write(key)
+    pair.main.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+
+    assert pair.main.merge_branch("dev").status == "committed"
+
+    assert pair.keys() == [1, 2, 3, 4, 5]
+
+
+def test_of_two_merges_only_the_one_that_was_rolled_back_is_made_again(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    pair.main.compact(full=True)
+    pair.main.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    pair.main.create_tag("first")
+    pair.write(4, to="dev")
+    pair.main.merge_branch("dev")
+    pair.main.rollback(tag="first")
+    assert pair.keys() == [1, 2, 3]
+
+    assert pair.main.merge_branch("dev").rows_added == 1
+
+    assert pair.keys() == [1, 2, 3, 4]
+
+
+def test_a_merge_that_a_fast_forward_removed_is_made_again(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    pair.write(6)
+    pair.main.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    for key in (4, 5):
+        pair.catalog.table("db.t$branch_test").write(pa.table({"p": [0], "k": [key], "v": ["a"]}, SCHEMA))
+    pair.main.fast_forward("test")
+    main = pair.catalog.table("db.t")
+    main.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    assert pair.keys(main) == [1, 2, 4, 5]
+
+    assert main.merge_branch("dev").rows_added == 1
+
+    assert pair.keys(main) == [1, 2, 3, 4, 5]
+
+
+def test_what_a_fast_forward_left_behind_is_known_until_it_is_rolled_back(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.write(3)
+    pair.main.create_tag("second")
+    pair.main.create_branch("test", tag="second")
+    for key in (4, 5):
+        pair.write(key, to="dev")
+    pair.dev.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    pair.main.fast_forward("dev")
+    main = pair.catalog.table("db.t")
+    main.rollback(tag="second")
+    assert pair.keys(main) == [1, 2, 3]
+    pair.catalog.table("db.t$branch_test").write(pa.table({"p": [0], "k": [6], "v": ["a"]}, SCHEMA))
+    for key in (7, 8):
+        pair.write(key)
+
+    assert main.merge_branch("test").rows_added == 1
+
+    assert pair.keys(main) == [1, 2, 3, 6, 7, 8]
+
+
 def test_files_of_a_branch_that_went_back_are_removed_by_no_manifest(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     pair.write(3, to="dev")

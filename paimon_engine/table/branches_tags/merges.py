@@ -1,9 +1,10 @@
 """What was merged into which branch: a property of the commit, and a file that outlives its snapshot.
 
-`<root of a branch>/MERGED-<other>` says which snapshots of the other branch were merged into this one, which snapshot
-here has them, and what had been merged into the other one until then: that comes along, and branches may be deleted.
-It says nothing any more once a rollback has removed that snapshot. `<root of the table>/FORWARDED` says which snapshots
-of the table a fast-forward left there, though those of the branch were not made from them. No other engine reads these.
+`<root of a branch>/MERGED-<other>` has a record of each merge of the other branch into this one: the snapshots that
+were merged, the snapshot here that has them, and what had been merged into the other one until then, since that comes
+along, and branches may be deleted. `<root of the table>/FORWARDED` has a record of each fast-forward: which snapshots
+of the table it left there, though those of the branch were not made from them. A record says nothing any more once a
+rollback has removed its snapshot. No other engine reads these files.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ MERGED: Final = "merged-branch"
 _FILE: Final = "MERGED-"
 _FORWARDED: Final = "FORWARDED"
 _INTO: Final = "into"
+_RECORDS: Final = "records"
 _COMMITS: Final = "commits"
+_COMMON: Final = "common"
 _EARLIER: Final = "earlier"
 
 _CommitKey = tuple[int, str]
@@ -53,6 +56,11 @@ class _Merge:
     earlier: Mapping[str, frozenset[_CommitKey]]
 
     @property
+    def into_or_first(self) -> int:
+        """The number of the snapshot that has it, or one that is older than all others."""
+        return self.into or 0
+
+    @property
     def all(self) -> dict[str, frozenset[_CommitKey]]:
         """Commits by branch."""
         return _joined([{self.branch: self.commits}, self.earlier])
@@ -64,14 +72,12 @@ def merged_commits(table: TableHandle, kept: Sequence[Snapshot]) -> set[_CommitK
     return {commit for merge in merges for commits in merge.all.values() for commit in commits}
 
 
-def _is_rolled_back(table: TableHandle, into: Any) -> bool:
-    """Whether the commit that merged is gone; earlier releases do not say which it was.
+def _is_gone(table: TableHandle, record: Mapping[str, Any]) -> bool:
+    """Whether the snapshot of a record was rolled back.
 
     An expiry removes the oldest snapshots and a rollback the newest, so its number is a later one, or another commit's.
     """
-    if into is None:
-        return False
-    number, delta = required_integer(into, "snapshot", 1), text(into, "deltaManifestList")
+    number, delta = required_integer(record[_INTO], "snapshot", 1), text(record[_INTO], "deltaManifestList")
     if number > (latest_snapshot_id(table) or 0):
         return True
     try:
@@ -95,23 +101,38 @@ def store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot, ma
         # Rolled back meanwhile, or expired: what else the branch has may have come after that.
         until, merges = [snapshot], []
     merges += _merges_of_snapshots(until)
-    known = [merge.earlier for merge in _merges_of_files(table) if merge.branch == name]
+    path = _marker(table.paths, name)
+    records = _folded(table, _records(table, path))
+    known = _joined(_merge(record).all for record in records)
+    earlier = _joined(merge.all for merge in merges if merge.into is None or merge.into <= snapshot.id)
     here = {MAIN_BRANCH, *branches(table)}
-    earlier = {
-        # What is deleted will not be rolled back.
-        branch: commits if branch in here else {max(commits)}
-        for branch, commits in _joined(
-            [*known, *(merge.all for merge in merges if merge.into is None or merge.into <= snapshot.id)]
-        ).items()
-    }
-    value = {
+    record = {
         "branch": name,
         **_fields(commit_of(snapshot)),
         _INTO: _fields(commit_of(made)),
-        _COMMITS: _stored({commit_of(one) for one in until}),
-        _EARLIER: {branch: _stored(commits) for branch, commits in earlier.items()},
+        _COMMITS: _stored({commit_of(one) for one in until} - known.get(name, frozenset())),
+        _EARLIER: {
+            # What is deleted will not be rolled back.
+            branch: _stored((commits if branch in here else {max(commits)}) - known.get(branch, frozenset()))
+            for branch, commits in earlier.items()
+        },
     }
-    table.env.storage.overwrite(_marker(table.paths, name), json.dumps(value).encode())
+    _store_records(table, path, [*records, record])
+
+
+def _folded(table: TableHandle, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The records, of which those are one to which no rollback goes back any more."""
+    first = min((one.id for one in kept_snapshots(table)), default=0)
+    old = [record for record in records if _merge(record).into_or_first < first]
+    if len(old) < 2:
+        return list(records)
+    merges = [_merge(record) for record in old]
+    both = {
+        **old[-1],
+        _COMMITS: _stored({commit for merge in merges for commit in merge.commits}),
+        _EARLIER: {branch: _stored(commits) for branch, commits in _joined(one.earlier for one in merges).items()},
+    }
+    return [both, *(record for record in records if record not in old)]
 
 
 def complete_markers(table: TableHandle, source: TableHandle) -> None:
@@ -166,33 +187,66 @@ def prepare_forward(main: TableHandle, branch: TableHandle, newest: int) -> None
     The table keeps its snapshots that are older than the oldest one of the branch, and tags of others.
     """
     path, into = f"{main.paths.branch_root}/{_FORWARDED}", read_snapshot(branch, newest)
-    with suppress(NotFoundError, CorruptTableError, *WRONG):
-        if parse_object(main.env.storage.read(path), path)[_INTO] == _fields(commit_of(into)):
-            return  # an earlier try has noted it, before it removed snapshots
+    records = _records(main, path, all_of_them=True)
+    if records and records[-1][_INTO] == _fields(commit_of(into)):
+        return  # an earlier try has noted it, before it removed snapshots
     theirs = {commit_of(one) for one in kept_snapshots(branch)}
     kept = {commit_of(one) for one in kept_snapshots(main)}
     common = max((number for number, _ in kept & theirs), default=0)
     left = {one for one in kept if one[0] > common} | left_behind(main)
-    value = {_INTO: _fields(commit_of(into)), _COMMITS: _stored(left - theirs)}
-    main.env.storage.overwrite(path, json.dumps(value).encode())
+    valid = [record for record in records if not _is_gone(main, record)]
+    record = {_INTO: _fields(commit_of(into)), _COMMON: common, _COMMITS: _stored(left - theirs)}
+    _store_records(main, path, [*valid, record])
 
 
 def mark_forward(main: TableHandle, branch: TableHandle, newest: int) -> None:
     """The table has continued from the branch's snapshot of that number: each of both has what the other one has."""
     with suppress(NotFoundError):
         snapshot = read_snapshot(main, newest)
+        for record in _records(main, f"{main.paths.branch_root}/{_FORWARDED}")[-1:]:
+            _take_back([path for _, path in _markers(main)], main, required_integer(record, _COMMON))
         store_marker(main, branch, snapshot, snapshot)
         store_marker(branch, main, snapshot, snapshot)
 
 
 def left_behind(table: TableHandle) -> set[_CommitKey]:
     """The table's commits from which its later ones were not made, as a fast-forward put others behind them."""
-    path = f"{table.paths.branch_root}/{_FORWARDED}"
-    with suppress(NotFoundError, CorruptTableError, *WRONG):
-        value = parse_object(table.env.storage.read(path), path)
-        if not _is_rolled_back(table, value.get(_INTO)):
-            return set(_commits(value[_COMMITS]))
+    records = _records(table, f"{table.paths.branch_root}/{_FORWARDED}")
+    with suppress(*WRONG):
+        return set(_commits(records[-1][_COMMITS])) if records else set()
     return set()
+
+
+def take_back_merges(table: TableHandle, newest: int) -> None:
+    """A rollback has removed the snapshots behind that number: deletes the records of what they had.
+
+    They say nothing any more, but that shows only until the numbers are given again, and these snapshots expire.
+    """
+    _take_back([f"{table.paths.branch_root}/{_FORWARDED}", *(path for _, path in _markers(table))], table, newest)
+
+
+def _take_back(paths: Iterable[str], table: TableHandle, newest: int) -> None:
+    for path in paths:
+        records = _records(table, path, all_of_them=True)
+        with suppress(*WRONG):
+            kept = [record for record in records if required_integer(record[_INTO], "snapshot", 1) <= newest]
+            if len(kept) < len(records):
+                _store_records(table, path, kept)
+
+
+def _records(table: TableHandle, path: str, *, all_of_them: bool = False) -> list[Mapping[str, Any]]:
+    """The records in a file, by age, without those whose snapshot is gone; none if it cannot be parsed."""
+    with suppress(NotFoundError, CorruptTableError, *WRONG):
+        records = parse_object(table.env.storage.read(path), path)[_RECORDS]
+        return [record for record in records if all_of_them or not _is_gone(table, record)]
+    return []
+
+
+def _store_records(table: TableHandle, path: str, records: Sequence[Mapping[str, Any]]) -> None:
+    if records:
+        table.env.storage.overwrite(path, json.dumps({_RECORDS: records}).encode())
+    else:
+        table.env.storage.delete([path])
 
 
 def kept_snapshots(table: TableHandle) -> list[Snapshot]:
@@ -258,14 +312,12 @@ def _merges_of_files(table: TableHandle) -> Iterator[_Merge]:
     markers = _markers(table)
     left = left_behind(table) if markers else set()
     for name, path in markers:
-        with suppress(NotFoundError, CorruptTableError, *WRONG):
-            value = parse_object(table.env.storage.read(path), path)
-            into = value.get(_INTO)
-            if _is_rolled_back(table, into) or (into is not None and not left.isdisjoint(_commits([into]))):
-                continue
-            merge = _merge(value)
-            # The branch may have got another name since.
-            yield replace(merge, branch=name, earlier=merge.all)
+        for record in _records(table, path):
+            with suppress(*WRONG):
+                if left.isdisjoint(_commits([record[_INTO]])):
+                    merge = _merge(record)
+                    # The branch may have got another name since.
+                    yield replace(merge, branch=name, earlier=merge.all)
 
 
 def _merges_of_snapshots(snapshots: Iterable[Snapshot]) -> Iterator[_Merge]:
