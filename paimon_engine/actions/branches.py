@@ -346,6 +346,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     )
     result = with_deletion(result, Deletion(plan.files, plan.stopped))
     if is_done and not spec.dry_run:
+        mark_forward(main, branch, newest)
         result = with_deletion(result, finish_interrupted(table, executor, spec))
     if not spec.dry_run and not is_done:
         if spec.quarantine:
@@ -356,13 +357,12 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
         with notifying(main, dry_run=not (result.removed_tags or forward.tags)) as notifier:
             prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
             _replace_main(main, branch, forward, result, notifier)
+            mark_forward(main, branch, newest)
             # Main's own newest schema, which workers would read, may have been removed.
             now = table.newest()
             if now.entry is not None:
                 now.entry.follow(now, main.schema, stored_schema(now))
             result = _carried_out(replace(result, status="forwarded"), now, plan, executor, prepared)
-    if not spec.dry_run:
-        mark_forward(main, branch, newest)
         logger.info("main of %s continues from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return result
 
