@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -657,6 +658,26 @@ def test_a_merge_that_a_fast_forward_removed_is_made_again(tmp_path: Path) -> No
     assert main.merge_branch("dev").rows_added == 1
 
     assert pair.keys(main) == [1, 2, 3, 4, 5]
+
+
+def test_a_merge_that_a_fast_forward_left_behind_is_made_again_and_noted_once(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.main.create_branch("test", tag="fork")
+    test = pair.catalog.table("db.t$branch_test")
+    pair.write(3, to="dev")
+    pair.main.merge_branch("dev")
+    for key in (4, 5):
+        test.write(pa.table({"p": [0], "k": [key], "v": ["a"]}, SCHEMA))
+    test.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    pair.main.fast_forward("test")
+    main = pair.catalog.table("db.t")
+    assert main.snapshots()["snapshot_id"].to_pylist() == [1, 2, 3]
+
+    assert main.merge_branch("dev").rows_added == 1
+
+    assert pair.keys(main) == [1, 2, 3, 4, 5]
+    records = json.loads(Path(main.path, "MERGED-dev").read_text())["records"]
+    assert [record["into"]["snapshot"] for record in records] == [4]
 
 
 def test_what_a_fast_forward_left_behind_is_known_until_it_is_rolled_back(tmp_path: Path) -> None:

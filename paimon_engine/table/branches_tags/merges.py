@@ -56,11 +56,6 @@ class _Merge:
     earlier: Mapping[str, frozenset[_CommitKey]]
 
     @property
-    def into_or_first(self) -> int:
-        """The number of the snapshot that has it, or one that is older than all others."""
-        return self.into or 0
-
-    @property
     def all(self) -> dict[str, frozenset[_CommitKey]]:
         """Commits by branch."""
         return _joined([{self.branch: self.commits}, self.earlier])
@@ -77,13 +72,18 @@ def _is_gone(table: TableHandle, record: Mapping[str, Any]) -> bool:
 
     An expiry removes the oldest snapshots and a rollback the newest, so its number is a later one, or another commit's.
     """
-    number, delta = required_integer(record[_INTO], "snapshot", 1), text(record[_INTO], "deltaManifestList")
+    number, delta = _number(record), text(record[_INTO], "deltaManifestList")
     if number > (latest_snapshot_id(table) or 0):
         return True
     try:
         return read_snapshot(table, number).delta_manifest_list != delta
     except NotFoundError:
         return False
+
+
+def _number(record: Mapping[str, Any]) -> int:
+    """The number of the snapshot of a record. Raises: what is in `WRONG`."""
+    return required_integer(record[_INTO], "snapshot", 1)
 
 
 def describe(source: TableHandle, snapshot: Snapshot) -> str:
@@ -102,7 +102,7 @@ def store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot, ma
         until, merges = [snapshot], []
     merges += _merges_of_snapshots(until)
     path = _marker(table.paths, name)
-    records = _folded(table, _records(table, path))
+    records = _folded(table, _merge_records(table, path, left_behind(table)))
     known = _joined(_merge(record).all for record in records)
     earlier = _joined(merge.all for merge in merges if merge.into is None or merge.into <= snapshot.id)
     here = {MAIN_BRANCH, *branches(table)}
@@ -123,7 +123,7 @@ def store_marker(table: TableHandle, source: TableHandle, snapshot: Snapshot, ma
 def _folded(table: TableHandle, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The records, of which those are one to which no rollback goes back any more."""
     first = min((one.id for one in kept_snapshots(table)), default=0)
-    old = [record for record in records if _merge(record).into_or_first < first]
+    old = [record for record in records if _number(record) < first]
     if len(old) < 2:
         return list(records)
     merges = [_merge(record) for record in old]
@@ -138,7 +138,7 @@ def _folded(table: TableHandle, records: Sequence[Mapping[str, Any]]) -> list[Ma
 def complete_markers(table: TableHandle, source: TableHandle) -> None:
     """Writes the file for a merge of the branch that died behind its commit, while a property still says so."""
     known = {commit for merge in _merges_of_files(table) for commit in merge.commits}
-    for made in snapshots_newest_first(table):
+    for made in kept_snapshots(table):
         for merge in _merges_of_snapshots([made]):
             number = max(merge.commits)[0]
             if merge.branch != source.paths.branch or not merge.commits.isdisjoint(known):
@@ -204,7 +204,8 @@ def mark_forward(main: TableHandle, branch: TableHandle, newest: int) -> None:
     with suppress(NotFoundError):
         snapshot = read_snapshot(main, newest)
         for record in _records(main, f"{main.paths.branch_root}/{_FORWARDED}")[-1:]:
-            _take_back([path for _, path in _markers(main)], main, required_integer(record, _COMMON))
+            with suppress(*WRONG):
+                _take_back([path for _, path in _markers(main)], main, required_integer(record, _COMMON))
         store_marker(main, branch, snapshot, snapshot)
         store_marker(branch, main, snapshot, snapshot)
 
@@ -229,7 +230,7 @@ def _take_back(paths: Iterable[str], table: TableHandle, newest: int) -> None:
     for path in paths:
         records = _records(table, path, all_of_them=True)
         with suppress(*WRONG):
-            kept = [record for record in records if required_integer(record[_INTO], "snapshot", 1) <= newest]
+            kept = [record for record in records if _number(record) <= newest]
             if len(kept) < len(records):
                 _store_records(table, path, kept)
 
@@ -312,12 +313,20 @@ def _merges_of_files(table: TableHandle) -> Iterator[_Merge]:
     markers = _markers(table)
     left = left_behind(table) if markers else set()
     for name, path in markers:
-        for record in _records(table, path):
-            with suppress(*WRONG):
-                if left.isdisjoint(_commits([record[_INTO]])):
-                    merge = _merge(record)
-                    # The branch may have got another name since.
-                    yield replace(merge, branch=name, earlier=merge.all)
+        for merge in map(_merge, _merge_records(table, path, left)):
+            # The branch may have got another name since.
+            yield replace(merge, branch=name, earlier=merge.all)
+
+
+def _merge_records(table: TableHandle, path: str, left: set[_CommitKey]) -> list[Mapping[str, Any]]:
+    """The records of merges in a file that can be parsed, and whose snapshot was not `left` behind."""
+    found = []
+    for record in _records(table, path):
+        with suppress(*WRONG):
+            _merge(record)
+            if left.isdisjoint(_commits([record[_INTO]])):
+                found.append(record)
+    return found
 
 
 def _merges_of_snapshots(snapshots: Iterable[Snapshot]) -> Iterator[_Merge]:
