@@ -158,7 +158,8 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
         with store_of(table, task.path).open(task.path) as stream:
             check_page_sizes(stream, parquet.footer(stream, task.path), task.path, trusts_footer=False)
     # Postponed rows have no order.
-    ordered_by = ends_type(schema, file.level) if has_keys and task.entry.bucket >= 0 else None
+    has_order = task.entry.bucket >= 0
+    ordered_by = ends_type(schema, file.level) if has_keys and has_order else None
     check = _FileCheck(task.entry, schema, ordered_by=ordered_by, hashes=hashes)
     location = BucketLocation(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
@@ -167,7 +168,10 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
         if twice and not stored.has_columns:
             twice = False
             check.note(_NO_KEYS.format(", ".join(KEY_PREFIX + name for name in schema.key_type.names)))
-        for batch in read_data_file(table, location, file, columns.names, with_system_columns=has_keys, as_stored=True):
+        stored_rows = read_data_file(
+            table, location, file, columns.names, with_system_columns=has_keys, is_sorted=has_order, as_stored=True
+        )
+        for batch in stored_rows:
             check.add(batch)
             if twice and batch.num_rows:
                 check.hold_against(stored.take(batch.num_rows), batch)
