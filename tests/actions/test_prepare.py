@@ -370,6 +370,25 @@ def test_messages_of_another_branch_are_refused(catalog: Catalog):
     assert catalog.table("db.t$branch_b").commit(messages, commit_user="run").status == "committed"
 
 
+@pytest.mark.parametrize("way", ["rollback", "rollback_to_as_latest"])
+def test_messages_for_another_number_of_buckets_than_a_rollback_restored_are_refused(catalog: Catalog, way: str):
+    table = make(catalog)
+    table.alter([SetOption("bucket", "3")])
+    table.rescale()
+    messages = table.prepare_write(rows(0, 1, 2, 3, 4, v="new"))
+    getattr(table, way)(1)
+
+    with pytest.raises(ConflictError, match=r"the partition has \[2\] buckets, the change was made for \[3\]"):
+        table.commit(messages, commit_user="job")
+
+    assert keys_of(table) == [0]
+    assert table.verify("rows").problems == ()
+    table.rescale()
+    assert table.commit(messages, commit_user="job").status == "committed"
+    assert keys_of(table) == [0, 1, 2, 3, 4]
+    assert table.verify("rows").problems == ()
+
+
 @pytest.mark.parametrize("change", [AddColumn("w", "INT"), SetOption("bucket", "4")], ids=["column", "option"])
 def test_messages_of_an_earlier_schema_are_refused(catalog: Catalog, change: Any):
     early = make(catalog)

@@ -184,6 +184,25 @@ def test_an_append_that_was_prepared_for_the_old_buckets_does_not_apply_any_more
     assert "the partition has [4] buckets" in outcome.conflicts[0].reason
 
 
+@pytest.mark.parametrize("commits", [0, 1, 3])
+def test_rows_for_the_new_buckets_are_not_added_to_the_old_ones_after_a_rollback(table: Table, commits: int):
+    before = table.latest_snapshot_id() or 0
+    table.rescale()
+    handle = load_table(table.path, EnvConfig(table.path))
+    state = write_state(handle)
+    late = write_batches(handle, state, rows(random.Random(2), 50).to_batches())
+    table.rollback(before)
+    for _ in range(commits):
+        table.analyze()
+    assert table.latest_snapshot_id() == before + commits
+
+    outcome = commit(handle, CommitRequest(late, CommitKind.APPEND, "other", read=state.read))
+
+    assert isinstance(outcome, Conflict)
+    assert "the change was made for [4]" in outcome.conflicts[0].reason
+    assert sound(table)
+
+
 @pytest.mark.parametrize("options", [{"bucket": "-1"}, {"bucket": "-2"}])
 def test_a_table_without_a_fixed_number_of_buckets_has_nothing_to_rescale(options: Mapping[str, str]):
     made = make(f"memory://{uuid.uuid4()}/lake", int(options["bucket"]))

@@ -352,16 +352,24 @@ class NextSnapshot:
         """Whether a partition may have another number of buckets now than when an append was prepared.
 
         An OVERWRITE (rescale) may have changed it, also one whose snapshot has expired since. After the `bucket` option
-        was altered, another writer may have created the partition. Without `read` in the request nothing is checked.
+        was altered, another writer may have created the partition, or a rollback may have restored an earlier one.
         """
+        if self._table.schema.bucket_mode is not BucketMode.FIXED:
+            return False
         read = self._request.read
-        if read is None or self._table.schema.bucket_mode is not BucketMode.FIXED:
+        if read is None:
+            # When the changes were prepared is not known.
+            return self._buckets_were_altered()
+        if latest == read.snapshot:
             return False
         begin = 0 if read.snapshot is None else read.snapshot.id
         if latest.id <= begin:
-            return False
+            # The table was rolled back.
+            return self._buckets_were_altered()
         try:
             later = [self._snapshot(number) for number in range(begin + 1, latest.id)]
+            if read.snapshot is not None and self._snapshot(begin) != read.snapshot:
+                return self._buckets_were_altered()
         except NotFoundError:
             return True
         if any(item.commit_kind is CommitKind.OVERWRITE for item in (*later, latest)):
