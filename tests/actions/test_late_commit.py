@@ -103,9 +103,21 @@ def test_a_job_that_died_after_a_late_commit_commits_when_it_is_repeated() -> No
     assert history.ids() == [5]
 
 
+@pytest.mark.parametrize("reply", ["arrives", "is lost", "is that to a repeated request"])
 @pytest.mark.parametrize("others_go_on", [False, True])
-def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: bool) -> None:
+def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: bool, reply: str) -> None:
     store = EventStorage()
+    create = store._inner.create
+
+    def create_and_reply(path: str, data: bytes) -> bool:
+        made = create(path, data)
+        if path.endswith("/snapshot-3"):
+            if reply == "is lost":
+                raise OutcomeUnknownError(f"{path}: no reply")
+            if reply == "is that to a repeated request":
+                return create(path, data)
+        return made
+
     history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a").write("b")
 
     def roll_back() -> None:
@@ -114,6 +126,7 @@ def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: b
             history.write("c")
 
     ours = request(history, "ours")
+    store._inner.create = create_and_reply  # type: ignore[method-assign]
     store.once("create", "/snapshot/snapshot-3", roll_back)
 
     outcome = commit(history.handle, ours)

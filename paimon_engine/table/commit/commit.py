@@ -36,7 +36,7 @@ from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownErr
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.commit_callbacks import announcing
-from paimon_engine.table.commit.lineage import is_in_line
+from paimon_engine.table.commit.lineage import follows, is_in_line
 from paimon_engine.table.commit.next_snapshot import NextSnapshot, PreparedSnapshot
 from paimon_engine.table.commit.own_commits import Recorder
 from paimon_engine.table.commit.own_files import LostFiles, OwnFiles
@@ -235,17 +235,27 @@ class _Commit:
     def _is_done_by(self, snapshot: Snapshot) -> bool:
         ours = self._request.commit_user, self._request.commit_identifier, self._request.kind
         theirs = snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind
-        return ours == theirs and (self._table.snapshot_service is not None or is_in_line(self._table, snapshot))
+        if ours != theirs or self._table.snapshot_service is not None:
+            return ours == theirs
+        if not is_in_line(self._table, snapshot):
+            return False
+        own = self._tries.get(snapshot.base_manifest_list)
+        if own is None or self._table.env.storage.exists(self._table.paths.snapshot(snapshot.id + 1)):
+            return True
+        # Nothing builds on it yet, and a rollback may have put another snapshot in the place of its base.
+        return follows(self._table, snapshot, own.base)
 
     def _settle_unknown(self, latest: Snapshot | None) -> None:
-        """Removes tries from `_unknown` whose snapshot id turns out to belong to another commit.
+        """Removes tries from `_unknown` whose snapshot id turns out to belong to another commit, or to nothing.
 
-        Raises: OutcomeUnknownError if that id has expired, so that its owner cannot be found out any more.
+        Raises: OutcomeUnknownError if that id has expired, so that its owner cannot be found out any more; _TryAgain
+        if the latest snapshot turns out to be such a try, which is deleted.
         """
-        unsettled = []
+        unsettled, was_latest = [], False
         for item in self._unknown:
             if latest is None or latest.id < item.id:
-                unsettled.append(item)
+                if latest is None or latest.id == item.id - 1 or not self._is_cut_off(item):
+                    unsettled.append(item)
                 continue
             try:
                 there = read_snapshot(self._table, item.id)
@@ -253,9 +263,30 @@ class _Commit:
                 raise self._outcome_unknown_error() from error
             if there.delta_manifest_list == item.delta_manifest_list:
                 # Our file, but `_find_latest` did not count it as done: it was created after its id had been used by
-                # another commit and had expired (see `lineage`). Nothing builds on it.
+                # another commit and had expired (see `lineage`), or after a rollback. Nothing builds on it.
                 delete_unneeded(self._table.env.storage, [self._table.paths.snapshot(there.id)])
+                was_latest = was_latest or there.id == latest.id
         self._unknown = unsettled
+        if was_latest:
+            self._known = None
+            raise _TryAgain
+
+    def _is_cut_off(self, item: Snapshot) -> bool:
+        """Whether a try was created after a rollback had removed its base; its snapshot is deleted then.
+
+        It would be the latest one by its number, with files that the rollback has deleted.
+        """
+        table, base = self._table, self._tries[item.base_manifest_list].base
+        if table.snapshot_service is not None:
+            return False
+        try:
+            there = read_snapshot(table, item.id)
+        except NotFoundError:
+            return False
+        if there.delta_manifest_list != item.delta_manifest_list or follows(table, item, base):
+            return False
+        delete_unneeded(table.env.storage, [table.paths.snapshot(item.id)])
+        return True
 
     def _publish(self, prepared: PreparedSnapshot, base: Snapshot | None) -> Committed | Conflict:
         """Creates the snapshot if absent. Raises: _TryAgain if another one exists, or if the outcome is unknown."""
@@ -284,10 +315,11 @@ class _Commit:
         except NotFoundError as error:
             # The id was taken a moment ago and has already expired. It was not ours: ours would be the newest one,
             # and expiry never removes that.
-            self._unknown.remove(snapshot)
-            self._next.begin_new_lists()
-            self._known = None
+            self._begin_again_after(snapshot)
             raise _TryAgain from error
+        if self._is_ours(there) and self._is_cut_off(there):
+            self._begin_again_after(snapshot)
+            raise _TryAgain
         if self._is_ours(there) or self._is_done_by(there):
             return self._finish(there)
         self._unknown.remove(snapshot)
@@ -296,6 +328,12 @@ class _Commit:
         self._lost_races += 1
         logger.debug("lost the race for snapshot %d", snapshot.id)
         raise _TryAgain
+
+    def _begin_again_after(self, failed: Snapshot) -> None:
+        """Makes the next try look at all snapshots again, and write lists of new names."""
+        self._unknown.remove(failed)
+        self._next.begin_new_lists()
+        self._known = None
 
     def _after_loss(self, lost: LostFiles, latest: Snapshot | None) -> Conflict:
         """What to do when files of this commit were deleted by a clean-up.

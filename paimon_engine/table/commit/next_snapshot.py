@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from paimon_engine.errors import NotFoundError
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.conflict import (
     Bucket,
@@ -30,20 +29,20 @@ from paimon_engine.meta.conflict import (
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows, stored_columns
-from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.snapshot_order import check_one_version_per_key, with_number_of_snapshot
 from paimon_engine.table.commit.added_again import old_files, removes_any
+from paimon_engine.table.commit.bucket_counts import BucketCounts
 from paimon_engine.table.commit.incremental_view import IncrementalView
 from paimon_engine.table.commit.index_changes import NextIndex, next_index
 from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.commit.request import CommitRequest, Conflict, IndexRead
 from paimon_engine.table.commit.row_ids import first_free_row_id
 from paimon_engine.table.files.old_keys import with_keys_of_today
-from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.manifests import live_of
 from paimon_engine.table.state.metadata_writer import MetadataWriter
-from paimon_engine.table.state.snapshots import only_compactions_since, read_snapshot
+from paimon_engine.table.state.snapshots import only_compactions_since
 from paimon_engine.table.state.statistics import inherited_statistics
 from paimon_engine.types import RowType
 
@@ -113,8 +112,7 @@ class NextSnapshot:
         self._index: tuple[str | None, _Written[NextIndex]] | None = None
         """Name of the index manifest of the snapshot before, and what was made from it."""
         self._newest_schema_id: int | None = None
-        self._between: dict[int, Snapshot] = {}
-        """Snapshots of others between the one that the writer read and the latest one, by id."""
+        self._buckets = BucketCounts(table, request.read)
 
     @property
     def written(self) -> Sequence[str]:
@@ -127,7 +125,7 @@ class NextSnapshot:
 
     def forget_others(self) -> None:
         """Makes the next try read the snapshots of others again: a rollback may have replaced those already read."""
-        self._between.clear()
+        self._buckets.forget_others()
 
     def prepare(self, latest: Snapshot | None) -> PreparedSnapshot | Conflict:
         """The snapshot after `latest` that makes the request's changes, or the conflicts with `latest`.
@@ -304,7 +302,7 @@ class NextSnapshot:
             return ()
         if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE) or self._request.updated_fields:
             return self._conflicts_with_live_files(changes)
-        return find_bucket_changes(self._view.live_files().live, changes) if self._buckets_may_differ(latest) else ()
+        return find_bucket_changes(self._view.live_files().live, changes) if self._buckets.may_differ(latest) else ()
 
     def _conflicts_with_live_files(self, changes: Sequence[ManifestEntry]) -> Sequence[BucketConflict]:
         """Buckets whose changes cannot be made on the live files.
@@ -347,52 +345,6 @@ class NextSnapshot:
             overwrite=self._request.kind is CommitKind.OVERWRITE,
             by_columns=self._table.options.data_evolution_enabled,
         )
-
-    def _buckets_may_differ(self, latest: Snapshot) -> bool:
-        """Whether a partition may have another number of buckets now than when an append was prepared.
-
-        An OVERWRITE (rescale) may have changed it, also one whose snapshot has expired since. After the `bucket` option
-        was altered, another writer may have created the partition, or a rollback may have restored an earlier one.
-        """
-        if self._table.schema.bucket_mode is not BucketMode.FIXED:
-            return False
-        read = self._request.read
-        if read is None:
-            # When the changes were prepared is not known.
-            return self._buckets_were_altered()
-        if latest == read.snapshot:
-            return False
-        begin = 0 if read.snapshot is None else read.snapshot.id
-        if latest.id <= begin:
-            # The table was rolled back.
-            return self._buckets_were_altered()
-        try:
-            later = [self._snapshot(number) for number in range(begin + 1, latest.id)]
-            if read.snapshot is not None and self._snapshot(begin) != read.snapshot:
-                return self._buckets_were_altered()
-        except NotFoundError:
-            return True
-        if any(item.commit_kind is CommitKind.OVERWRITE for item in (*later, latest)):
-            return True
-        return self._buckets_were_altered()
-
-    def _snapshot(self, number: int) -> Snapshot:
-        """A snapshot before the latest one; each is read once."""
-        known = self._between.get(number)
-        if known is None:
-            known = self._between[number] = read_snapshot(self._table, number)
-        return known
-
-    def _buckets_were_altered(self) -> bool:
-        """Whether the `bucket` option was ever altered.
-
-        If so, another writer may have created a partition with another number of buckets meanwhile.
-        """
-        table = self._table
-        if table.schema_service is not None:
-            return True
-        ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
-        return len({table.schema_of(number).options.get("bucket") for number in ids}) > 1
 
     def _schema_id(self, latest: Snapshot | None) -> int:
         """Id of the latest schema; a commit that only rewrites manifests keeps the schema of the snapshot before."""
