@@ -90,7 +90,7 @@ class Kind:
 def _keyed(name: str, *, parts: bool = False, is_newer: bool = False, **options: str) -> Kind:
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     engine = named.get("merge-engine", "deduplicate")
-    hides = engine == "first-row" or "deletion-vectors.enabled" in named
+    hides = engine == "first-row" or "deletion-vectors.enabled" in named or named.get("bucket") == "-2"
     keys = ("dt", "k") if parts else ("k",)
     return Kind(name, keys, ("dt",) if parts else (), {"bucket": "2", **named}, engine, hides, is_newer=is_newer)
 
@@ -109,6 +109,7 @@ KINDS: Sequence[Kind] = (
     _keyed("deletion-vectors", deletion_vectors__enabled="true", parts=True),
     _keyed("dynamic-bucket", bucket="-1", dynamic_bucket__target_row_num="2", parts=True),
     Kind("cross-partition", ("k",), ("dt",), {"bucket": "-1"}),
+    _keyed("postponed", is_newer=True, bucket="-2", parts=True),
     _keyed("partial-update", merge_engine="partial-update"),
     _keyed("aggregation", merge_engine="aggregation", fields__v__aggregate_function="sum", parts=True),
     _keyed("first-row", merge_engine="first-row", changelog_producer="lookup"),
