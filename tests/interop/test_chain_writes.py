@@ -239,6 +239,28 @@ def test_a_rescale_keeps_deletes(paimon2: JavaPaimon, tmp_path: Path):
     assert alike(paimon2, path) == expected
 
 
+def test_days_with_another_number_of_buckets_are_merged_by_all_their_rows(paimon2: JavaPaimon, tmp_path: Path):
+    path = filled(paimon2, tmp_path / "t")
+    for name in ("main", "snapshot", "delta"):
+        branch_of(path, name).alter([{"change": "set_option", "key": "bucket", "value": "3"}])
+    for day in ("20250107", "20250108"):
+        write(path, "delta", [["+I", day, key, 9, f"new{key}"] for key in (1, 7, 8)] + [["-D", day, 2, 9, ""]])
+    with pytest.raises(Exception, match="Inconsistent bucket num"):
+        paimon2.read(path)
+
+    found = sorted(rows_of(open_table(path).to_arrow()), key=text_of)
+
+    last = [[1, 9, "new1"], [5, 6, "f5"], [7, 9, "new7"], [8, 9, "new8"]]
+    assert [row[1:] for row in found if row[0] == "20250107"] == last
+    assert [row[1:] for row in found if row[0] == "20250108"] == last
+    where = "dt = '20250107' AND k = 7"
+    assert rows_of(open_table(path).to_arrow(where=where)) == [["20250107", 7, 9, "new7"]]
+    assert open_table(path).compact_chain_table({"dt": "20250107"}).rows == 4
+    for name in ("snapshot", "delta"):
+        branch_of(path, name).rescale()
+    assert alike(paimon2, path) == found
+
+
 # ── compacting the chain ────────────────────────────────────────────────────────────────────────
 
 

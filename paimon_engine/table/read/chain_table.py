@@ -208,13 +208,16 @@ def _as_one_partition(
 ) -> list[Split]:
     """Splits of files of several partitions whose rows are merged as those of this one.
 
-    Conditions on partition columns are met by it; the files have other values in these columns.
+    Conditions on partition columns are met by it; the files have other values in these columns. Partitions that are
+    older than a change of the option `bucket` have their rows in other buckets: then all are merged as one bucket.
+    Java refuses to read these.
     """
+    as_one = [replace(entry, partition=partition) for entry in entries]
+    if len({entry.total_buckets for entry in entries}) > 1:
+        as_one = [replace(entry, bucket=0, total_buckets=1) for entry in as_one]
     own = [part for part in conjuncts_of(where) if columns_of(part).isdisjoint(table.schema.partition_keys)]
     directories = {entry.file.name: bucket_path(table, entry.partition, entry.bucket) for entry in entries}
-    found = splits_of(
-        table, [replace(entry, partition=partition) for entry in entries], conjunction(*own) if own else None
-    )
+    found = splits_of(table, as_one, conjunction(*own) if own else None)
     return [
         replace(
             split,
