@@ -28,11 +28,14 @@ def differences(
     key_type: RowType,
     sequence: SequenceOrder,
     columns: Sequence[str],
+    *,
+    are_whole: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `after` that are new or differ in `columns`, and rows of keys that only `before` has, as −D.
 
-    Both are sorted by key, with every key once and no delete records. A row of `after` that is older than that of
-    `before`, by `sequence`, is left out: which change made it visible again is not known here.
+    Both are sorted by key, with every key once and no delete records. Unless they `are_whole` states, a row of `after`
+    that is older than that of `before`, by `sequence`, is left out: which change made it visible again is not known
+    here. Of whole states it is what the key has now, as after an overwrite, whose sequence numbers begin at zero.
     """
     runs = [_marked(before, is_after=False), _marked(after, is_after=True)]
     for window in merge_runs(runs, key_type, sequence):
@@ -43,8 +46,9 @@ def differences(
         if len(pairs):
             old, new = rows.take(pa.array(pairs)), rows.take(pa.array(pairs + 1))
             same = np.logical_and.reduce([equal_values(old[name], new[name]) for name in columns])
-            kept[pairs] = False
-            kept[pairs + 1] = ~same & _mask(new[_IS_AFTER])
+            is_newer = _mask(new[_IS_AFTER])
+            kept[pairs] = ~same & ~is_newer & are_whole
+            kept[pairs + 1] = ~same & is_newer
         yield _with_kinds(rows.filter(pa.array(kept)))
 
 

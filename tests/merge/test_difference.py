@@ -74,3 +74,11 @@ def test_differences(before: list[Any], after: list[Any], expected: list[Any]):
 
     rows = [tuple(row.values())[1:] for batch in found for row in batch.to_pylist()]
     assert rows == expected
+
+
+def test_an_older_row_counts_in_whole_states():
+    before, after = state((1, "new", 5), (2, "same", 6)), state((1, "old", 2), (2, "same", 3))
+
+    found = differences(iter(before), iter(after), KEY, SequenceOrder(), ["v"], are_whole=True)
+
+    assert [tuple(row.values())[1:] for batch in found for row in batch.to_pylist()] == [(0, 1, "old")]

@@ -425,3 +425,80 @@ def test_options_on_how_java_reads_have_no_effect(log: Table) -> None:
     assert table.to_arrow(options={**harmless, "scan.plan-sort-partition": True}).num_rows == 1
     with pytest.raises(UnsupportedError, match="'scan.paralelism' is not honoured by a read; did you mean 'scan.par"):
         table.to_arrow(options={"scan.paralelism": "4"})
+
+
+# ── keys in other buckets ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def rescaled(tmp_path: Path) -> Table:
+    """Twenty rows in two buckets at the tag `one`; then in three, some of which were changed, one deleted and one added."""
+    options = {"bucket": "2", "changelog-producer": "input"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=options)
+    put(table, *((k, "a") for k in range(20)))
+    put(table, *((k, "b") for k in range(8))).create_tag("one")
+    table.alter([{"change": "set_option", "key": "bucket", "value": "3"}])
+    table.rescale()
+    put(table, *((k, "c") for k in range(8) if k != 4), (4, "b", "-D"), (20, "c"))
+    return table
+
+
+NEWEST = [*((k, "c") for k in range(8) if k != 4), (20, "c")]
+
+
+def test_states_are_compared_across_a_rescale(rescaled: Table):
+    rescaled.compact(full=True)
+    rescaled.create_tag("two")
+
+    assert changed(rescaled, "one", "two") == NEWEST
+    found = audit_log(rescaled).to_arrow(["rowkind", "k", "v"], incremental=("one", "two")).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [*(("+I", *row) for row in NEWEST), ("-D", 4, "b")]
+
+
+@pytest.mark.parametrize("mode", ["delta", "changelog"])
+def test_changes_before_and_after_a_rescale_leave_one_row_of_a_key(rescaled: Table, mode: str):
+    found = changed(rescaled, 1, 4, options={"incremental-between-scan-mode": mode})
+
+    assert found == NEWEST
+
+
+@pytest.fixture
+def overwritten(tmp_path: Path) -> Table:
+    """Ten rows in dynamic buckets at the tag `one`; then replaced in another order, some with other values."""
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "changelog-producer": "input"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=options)
+    put(table, *((k, "a") for k in range(10))).create_tag("one")
+    rows = [(k, "b" if k < 3 else "a") for k in reversed(range(1, 11))]
+    first = {"k": [k for k, _ in rows[:3]], "v": ["a"] * 3, "n": [[1]] * 3, "f": [0.5] * 3}
+    table.write(pa.table(first, SCHEMA), overwrite={})
+    put(table, *rows[3:])
+    return table
+
+
+def test_states_are_compared_across_an_overwrite_of_dynamic_buckets(overwritten: Table):
+    overwritten.create_tag("two")
+
+    assert changed(overwritten, "one", "two") == [(1, "b"), (2, "b"), (10, "a")]
+    found = audit_log(overwritten).to_arrow(["rowkind", "k", "v"], incremental=("one", "two")).to_pylist()
+    assert [tuple(row.values()) for row in found if row["rowkind"] == "-D"] == [("-D", 0, "a")]
+
+
+def test_what_an_overwrite_changed_is_seen_though_its_sequence_numbers_begin_at_zero(table: Table):
+    put(table, *((k, "a") for k in range(10))).create_tag("one")
+    table.write(pa.table({"k": [9, 5], "v": ["a", "b"], "n": [[1]] * 2, "f": [0.5] * 2}, SCHEMA), overwrite={})
+    table.create_tag("two")
+
+    assert changed(table, "one", "two") == [(5, "b")]
+    found = audit_log(table).to_arrow(["rowkind", "k"], incremental=("one", "two")).to_pylist()
+    assert sorted(row["k"] for row in found if row["rowkind"] == "-D") == [0, 1, 2, 3, 4, 6, 7, 8]
+
+
+@pytest.mark.parametrize("mode", ["delta", "changelog"])
+def test_changes_across_an_overwrite_of_dynamic_buckets_leave_one_row_of_a_key(overwritten: Table, mode: str):
+    put(overwritten, (9, "c"))
+
+    found = changed(overwritten, 0, 4, options={"incremental-between-scan-mode": mode})
+
+    assert len({k for k, _ in found}) == len(found)
+    assert (9, "c") in found
+    assert (2, "b") in found

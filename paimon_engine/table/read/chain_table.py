@@ -26,11 +26,12 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options.chain import CHAIN_TABLE, COMPLETE_BRANCH, DELTA_BRANCH
 from paimon_engine.predicate import Predicate, columns_of, conjunction, conjuncts_of
 from paimon_engine.table.read.chain_links import ChainLinks
+from paimon_engine.table.read.joined_buckets import directories_of, joined, rescaled_partitions, with_directories
 from paimon_engine.table.read.other_branch import check_alike
 from paimon_engine.table.read.pruning import matching_partitions
 from paimon_engine.table.read.read_request import State
 from paimon_engine.table.read.scan import Split, splits_of, usable_conjuncts, visible_entries
-from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.level_mode import check_mode
 from paimon_engine.table.state.snapshots import latest_snapshot, read_at_latest
 
@@ -213,17 +214,9 @@ def _as_one_partition(
     Java refuses to read these.
     """
     as_one = [replace(entry, partition=partition) for entry in entries]
-    if len({entry.total_buckets for entry in entries}) > 1:
-        as_one = [replace(entry, bucket=0, total_buckets=1) for entry in as_one]
+    as_one = joined(as_one, rescaled_partitions(as_one))
     own = [part for part in conjuncts_of(where) if columns_of(part).isdisjoint(table.schema.partition_keys)]
-    directories = {entry.file.name: bucket_path(table, entry.partition, entry.bucket) for entry in entries}
-    found = splits_of(table, as_one, conjunction(*own) if own else None)
+    directories = directories_of(table, entries)
     return [
-        replace(
-            split,
-            directories={
-                file.name: directories[file.name] for section in split.sections for run in section for file in run
-            },
-        )
-        for split in found
+        with_directories(split, directories) for split in splits_of(table, as_one, conjunction(*own) if own else None)
     ]

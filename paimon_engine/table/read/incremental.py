@@ -10,14 +10,17 @@ Commits whose snapshots have expired are read by their changelogs, where these a
    no compaction has carried out yet is not seen, and an append table gives the rows of all new files. Unlike there,
    a changed row is seen even where its sequence number is the old row's by accident.
 
+Where keys were given other buckets in between, by a rescale or an overwrite, the files of the partition are read as
+those of one bucket. Java reads bucket by bucket: a key comes once for each, also where its row has not changed.
+
 Source: `IncrementalStartingScanner`, `IncrementalTagStartingScanner`, `IncrementalDiffSplitRead` of the Java library.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
@@ -34,6 +37,13 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.files.data_file import BucketLocation, bucket_location
 from paimon_engine.table.files.deletion_vectors import VectorLocation, VectorReader, vector_locations
 from paimon_engine.table.files.sorting import sort_rows
+from paimon_engine.table.read.joined_buckets import (
+    directories_of,
+    joined,
+    keys_may_move,
+    rescaled_partitions,
+    with_directories,
+)
 from paimon_engine.table.read.read_request import Changes, Difference
 from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
 from paimon_engine.table.read.scan import Split, splits_of, visible_entries, visible_to_readers
@@ -48,7 +58,7 @@ _PLACE: Final = "__paimon_place_of_key"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A unit of reading: files of a bucket that only one of two states has, with deletion vectors as in a split."""
+    """A unit of reading: files of a bucket that only one of two states has; all else as in a split."""
 
     partition: bytes
     bucket: int
@@ -56,6 +66,9 @@ class Comparison:
     after: tuple[ManifestEntry, ...]
     vectors_before: Mapping[str, VectorLocation] | None = None
     vectors_after: Mapping[str, VectorLocation] | None = None
+    directories: Mapping[str, str] = field(default_factory=dict)
+    is_whole: bool = False
+    """Whether these are all files that the states have there."""
 
 
 ReadUnit = Split | Comparison
@@ -83,7 +96,13 @@ def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> li
     if not table.schema.primary_keys:
         locations = _own_vectors(table, zip(commits, added, strict=True))
         return splits_of(table, entries, rows.file_filter, vectors=locations)
-    splits = splits_of(table, entries, rows.file_filter)
+    moved = rescaled_partitions(entries)
+    if keys_may_move(table) and any(commit.snapshot.commit_kind is CommitKind.OVERWRITE for commit in commits):
+        moved = frozenset(entry.partition for entry in entries)
+    splits = splits_of(table, joined(entries, moved), rows.file_filter)
+    if moved:
+        directories = directories_of(table, entries)
+        splits = [with_directories(split, directories) if split.partition in moved else split for split in splits]
     ages = {entry.file.name: age for age, entry in enumerate(entries)}
     whole = _buckets_without_overlaps(table, splits)
     return [
@@ -161,17 +180,35 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
         for state in (change.before, change.after)
     )
     old_vectors, new_vectors = _vectors(table, change.before), _vectors(table, change.after)
-    gone = by_bucket(entry for identity, entry in before.items() if identity not in after)
-    new = by_bucket(entry for identity, entry in after.items() if identity not in before)
+    only_before = [entry for identity, entry in before.items() if identity not in after]
+    only_after = [entry for identity, entry in after.items() if identity not in before]
+    kept = {(entry.partition, entry.bucket) for identity, entry in after.items() if identity in before}
+    moved = _moved(table, only_before, only_after, {partition for partition, _ in kept})
+    directories = directories_of(table, [one for one in (*only_before, *only_after) if one.partition in moved])
+    gone, new = by_bucket(joined(only_before, moved)), by_bucket(joined(only_after, moved))
     units: list[ReadUnit] = []
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:
             locations = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
-            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *locations))
+            known = {one.file.name: directories[one.file.name] for one in (*old, *young) if partition in moved}
+            is_whole = partition in moved or (partition, bucket) not in kept
+            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *locations, known, is_whole))
         else:
             units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
     return units
+
+
+def _moved(
+    table: TableHandle, gone: Sequence[ManifestEntry], new: Sequence[ManifestEntry], kept: Collection[bytes]
+) -> frozenset[bytes]:
+    """Partitions that have files on both sides, whose keys may be in other buckets; `kept` have a file that stayed."""
+    if not table.schema.primary_keys:
+        return frozenset()
+    both = {entry.partition for entry in gone} & {entry.partition for entry in new}
+    # An overwrite takes all files of a partition.
+    overwritten = both.difference(kept) if keys_may_move(table) else frozenset()
+    return frozenset(both & (rescaled_partitions([*gone, *new]) | overwritten))
 
 
 def _vectors_of(
@@ -191,10 +228,11 @@ def _compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
     from paimon_engine.merge.functions import sequence_order
 
     location = bucket_location(table, unit.partition, unit.bucket)
-    before = _state(table, location, unit.before, unit.vectors_before)
-    after = _state(table, location, unit.after, unit.vectors_after)
+    before = _state(table, location, unit.before, unit.vectors_before, unit.directories)
+    after = _state(table, location, unit.after, unit.vectors_after, unit.directories)
     values = [name for name in table.schema.row_type.names if name not in table.schema.trimmed_primary_keys]
-    return differences(before, after, table.schema.key_type, sequence_order(table.options), values)
+    order = sequence_order(table.options)
+    return differences(before, after, table.schema.key_type, order, values, are_whole=unit.is_whole)
 
 
 def _state(
@@ -202,26 +240,33 @@ def _state(
     location: BucketLocation,
     entries: Sequence[ManifestEntry],
     locations: Mapping[str, VectorLocation] | None,
+    directories: Mapping[str, str],
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the files' rows, sorted by key."""
     vectors = None if locations is None else VectorReader(table, locations)
     if table.options.clustering_overrides_keys:
-        yield from _by_key(table, location, [entry.file for entry in entries], vectors)
+        yield from _by_key(table, location, [entry.file for entry in entries], vectors, directories)
         return
     for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
-        for merged in merge_section(table, location, section, table.schema.row_type.names, vectors=vectors):
+        names = table.schema.row_type.names
+        for merged in merge_section(table, location, section, names, vectors=vectors, directories=directories):
             yield drop_retracts(merged)
 
 
 def _by_key(
-    table: TableHandle, location: BucketLocation, files: Sequence[DataFile], vectors: VectorReader | None
+    table: TableHandle,
+    location: BucketLocation,
+    files: Sequence[DataFile],
+    vectors: VectorReader | None,
+    directories: Mapping[str, str],
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the rows of files that are in another order, sorted by key; each key is in one file."""
     columns = table.schema.key_type
 
     def placed() -> Iterator[pa.RecordBatch]:
         for file in files:
-            for rows in merge_section(table, location, ((file,),), table.schema.row_type.names, vectors=vectors):
+            names = table.schema.row_type.names
+            for rows in merge_section(table, location, ((file,),), names, vectors=vectors, directories=directories):
                 kept = drop_retracts(rows)
                 keys = normalise_keys([kept[field.name] for field in columns], [field.type for field in columns])
                 yield kept.append_column(_PLACE, to_column(keys))

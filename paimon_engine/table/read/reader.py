@@ -339,16 +339,18 @@ def merge_section(
     limit: BatchLimit = BATCH_LIMIT,
     dictionary_columns: Collection[str] = (),
     row_groups: Mapping[str, Collection[int]] = MappingProxyType({}),
+    directories: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
     `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
     merge to a range. Of files that are in `row_groups` no other row groups are read. Each run is read in batches within
-    `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries.
+    `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries. `directories` has those of files, by
+    name, that are not at `location`.
     """
     where = () if keys is None else keys.begin_conjuncts
     files = SectionFiles(
-        table, location, columns, vectors, where, None, keys, limit, keep, dictionary_columns, row_groups
+        table, location, columns, vectors, where, None, keys, limit, keep, dictionary_columns, row_groups, directories
     )
     yield from _one_per_key(files, section, equal_sequences=False)
 

@@ -51,7 +51,7 @@ class Split:
     has_equal_sequences: bool = False
     vectors: Mapping[str, VectorLocation] = field(default_factory=dict)
     directories: Mapping[str, str] = field(default_factory=dict)
-    """Of a chain table, where each file is, by its name: its rows are read as those of the split's partition."""
+    """Where each file is, by its name, if files of several partitions or buckets are read as those of this one."""
 
 
 @dataclass(frozen=True, slots=True)
