@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.errors import NotFoundError, OutcomeUnknownError
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
@@ -11,6 +12,7 @@ from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.storage_events import EventStorage
 from tests.support.world.made_up import History
 
@@ -103,21 +105,29 @@ def test_a_job_that_died_after_a_late_commit_commits_when_it_is_repeated() -> No
     assert history.ids() == [5]
 
 
-@pytest.mark.parametrize("reply", ["arrives", "is lost", "is that to a repeated request"])
-@pytest.mark.parametrize("others_go_on", [False, True])
-def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: bool, reply: str) -> None:
-    store = EventStorage()
+REPLIES = pytest.mark.parametrize("reply", ["arrives", "is lost", "is that to a repeated request"])
+
+
+def reply_so(store: EventStorage, reply: str, name: str) -> None:
+    """How the store answers when a file of that name is created."""
     create = store._inner.create
 
     def create_and_reply(path: str, data: bytes) -> bool:
         made = create(path, data)
-        if path.endswith("/snapshot-3"):
+        if path.endswith(name):
             if reply == "is lost":
                 raise OutcomeUnknownError(f"{path}: no reply")
             if reply == "is that to a repeated request":
                 return create(path, data)
         return made
 
+    store._inner.create = create_and_reply  # type: ignore[method-assign]
+
+
+@REPLIES
+@pytest.mark.parametrize("others_go_on", [False, True])
+def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: bool, reply: str) -> None:
+    store = EventStorage()
     history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a").write("b")
 
     def roll_back() -> None:
@@ -126,7 +136,7 @@ def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: b
             history.write("c")
 
     ours = request(history, "ours")
-    store._inner.create = create_and_reply  # type: ignore[method-assign]
+    reply_so(store, reply, "/snapshot-3")
     store.once("create", "/snapshot/snapshot-3", roll_back)
 
     outcome = commit(history.handle, ours)
@@ -134,6 +144,30 @@ def test_a_commit_during_a_rollback_follows_the_current_snapshot(others_go_on: b
     assert isinstance(outcome, Committed)
     live = {entry.file.name for entry in live_entries(history.handle, outcome.snapshot)}
     assert live == {"a.orc", "ours.orc", *(["c.orc"] if others_go_on else [])}
+    history.assert_exact()
+
+
+@REPLIES
+@pytest.mark.parametrize("others_go_on", [False, True])
+def test_a_snapshot_of_metadata_during_a_rollback_follows_the_current_one(others_go_on: bool, reply: str) -> None:
+    store = EventStorage()
+    history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a").write("b").write("c")
+    history.tag("t", 1)
+
+    def roll_back() -> None:
+        history.rollback(snapshot=2)
+        if others_go_on:
+            history.write("d")
+
+    reply_so(store, reply, "/snapshot-4")
+    store.once("create", "/snapshot/snapshot-4", roll_back)
+
+    done = history.run(RollbackToAsLatest(tag="t"))
+
+    assert done.snapshot_id == (4 if others_go_on else 3)
+    latest = latest_snapshot(history.handle)
+    assert latest is not None
+    assert {entry.file.name for entry in live_entries(history.handle, latest)} == {"a.orc"}
     history.assert_exact()
 
 

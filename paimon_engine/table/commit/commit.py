@@ -41,7 +41,7 @@ from paimon_engine.table.commit.next_snapshot import NextSnapshot, PreparedSnaps
 from paimon_engine.table.commit.own_commits import Recorder
 from paimon_engine.table.commit.own_files import LostFiles, OwnFiles
 from paimon_engine.table.commit.patience import Patience
-from paimon_engine.table.commit.publish import publish, take_back
+from paimon_engine.table.commit.publish import publish, removes_cut_off, take_back
 from paimon_engine.table.commit.records import CommitKey
 from paimon_engine.table.commit.request import (
     CommitRequest,
@@ -272,21 +272,7 @@ class _Commit:
             raise _TryAgain
 
     def _is_cut_off(self, item: Snapshot) -> bool:
-        """Whether a try was created after a rollback had removed its base; its snapshot is deleted then.
-
-        It would be the latest one by its number, with files that the rollback has deleted.
-        """
-        table, base = self._table, self._tries[item.base_manifest_list].base
-        if table.snapshot_service is not None:
-            return False
-        try:
-            there = read_snapshot(table, item.id)
-        except NotFoundError:
-            return False
-        if there.delta_manifest_list != item.delta_manifest_list or follows(table, item, base):
-            return False
-        delete_unneeded(table.env.storage, [table.paths.snapshot(item.id)])
-        return True
+        return removes_cut_off(self._table, item, self._tries[item.base_manifest_list].base)
 
     def _publish(self, prepared: PreparedSnapshot, base: Snapshot | None) -> Committed | Conflict:
         """Creates the snapshot if absent. Raises: _TryAgain if another one exists, or if the outcome is unknown."""

@@ -14,7 +14,14 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.commit.lineage import follows, schema_exists
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import latest_snapshot_id, lower_latest_hint, repair_latest_hint, write_hint
+from paimon_engine.table.state.snapshots import (
+    latest_snapshot_id,
+    lower_latest_hint,
+    read_snapshot,
+    repair_latest_hint,
+    write_hint,
+)
+from paimon_engine.table.state.unneeded import delete_unneeded
 
 
 def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, changes: Sequence[ManifestEntry]) -> bool:
@@ -68,6 +75,26 @@ def _created(table: TableHandle, path: str, data: bytes) -> bool:
                 f"creating {path} failed, and it could not be checked whether it exists: {error}"
             ) from error
         raise
+
+
+def removes_cut_off(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
+    """Whether a snapshot was created after a rollback had removed its base, if it was; it is deleted then.
+
+    For one whose creation `publish` has not confirmed. It would be the latest one by its number, with files that the
+    rollback has deleted.
+
+    Raises: OutcomeUnknownError, StorageError.
+    """
+    if table.snapshot_service is not None:
+        return False
+    try:
+        there = read_snapshot(table, snapshot.id)
+    except NotFoundError:
+        return False
+    if there.delta_manifest_list != snapshot.delta_manifest_list or follows(table, snapshot, base):
+        return False
+    delete_unneeded(table.env.storage, [table.paths.snapshot(snapshot.id)])
+    return True
 
 
 def take_back(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:

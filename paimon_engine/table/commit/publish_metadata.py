@@ -12,7 +12,7 @@ from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownErr
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.commit.own_files import LostFiles, OwnFiles, WorkBegun
-from paimon_engine.table.commit.publish import publish, take_back
+from paimon_engine.table.commit.publish import publish, removes_cut_off, take_back
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import read_snapshot
@@ -39,13 +39,13 @@ def publish_metadata(
         writer.take_back()
         raise _refused(table, lost)
     try:
-        made = publish(table, snapshot, base, changes)
+        is_confirmed = publish(table, snapshot, base, changes)
     except OutcomeUnknownError:
         if not _exists(table, snapshot):
             raise
-        made = True
+        is_confirmed = False
     # A store's client may have repeated our own request, which then found our own snapshot.
-    if not made and not _exists(table, snapshot):
+    if not is_confirmed and (not _exists(table, snapshot) or removes_cut_off(table, snapshot, base)):
         writer.take_back()
         return False
     # If it does not exist any more, it has expired, and its files with it.
