@@ -250,14 +250,25 @@ class History:
     # ── at the end ──────────────────────────────────────────────────────────────────────────────
 
     def check(self) -> None:
-        """All versions, and all files."""
+        """All versions, what differs between two, and all files."""
         for number in self.kept():
             assert self.rows(snapshot=number) == self.then[number], number
         for name in self.tags.keys() & set(self.place.table().tag_names()):
             assert self.rows(tag=name) == self.tags[name][1], name
+        if self.kind.primary_keys and len(self.kept()) > 1:
+            self.check_difference(*sorted(self.chance.sample(self.kept(), 2)))
         assert self.place.table().verify("rows").problems == ()
         if self.place.handle.schema.bucket_mode is BucketMode.DYNAMIC:
             assert_each_key_in_one_bucket(self.place.handle)
+
+    def check_difference(self, old: int, new: int) -> None:
+        """What came or changed, each key once. Rows that only look changed, as their file is new, may be there, too."""
+        modes = {"incremental-between-scan-mode": "diff"}
+        found = Rows(self.kind, self.place.table().to_arrow(incremental=(old, new), options=modes).to_pylist())
+        keys = [(row["dt"], row["k"]) for row in found.rows]
+        assert len(set(keys)) == len(keys), (old, new)
+        changed = [row for row in self.then[new].rows if row not in self.then[old].rows]
+        assert all(row in found.rows for row in changed), (old, new)
 
 
 def as_arrow(rows: list[Row]) -> pa.Table:
