@@ -84,8 +84,7 @@ def test_what_both_have_merged_does_not_come_twice(compacted: str, tmp_path: Pat
 
 def test_what_came_over_a_third_branch_does_not_come_twice(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.main.create_branch("test", tag="fork")
-    test = pair.catalog.table("db.t$branch_test")
+    test = pair.branch("test")
     pair.write(3, to="dev")
     test.merge_branch("dev")
     pair.main.merge_branch("dev")
@@ -110,8 +109,7 @@ def test_a_branch_that_only_the_other_one_has_merged_comes_along(tmp_path: Path)
 
 def test_a_branch_that_was_merged_and_deleted_comes_along(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.main.create_branch("test", tag="fork")
-    test = pair.catalog.table("db.t$branch_test")
+    test = pair.branch("test")
     pair.write(3, to="dev")
     test.merge_branch("dev")
     pair.main.delete_branch("dev")
@@ -179,8 +177,7 @@ def test_a_branch_with_another_name_is_not_merged_twice(by_test: bool, tmp_path:
 def test_what_came_over_another_branch_is_not_merged_again(tmp_path: Path) -> None:
     """Only what the branch has changed since comes, though it was never merged by itself."""
     pair = Pair(tmp_path)
-    pair.main.create_branch("test", tag="fork")
-    test = pair.catalog.table("db.t$branch_test")
+    test = pair.branch("test")
     pair.write(3, to="dev")
     test.merge_branch("dev")
     pair.main.merge_branch("test")
@@ -194,8 +191,7 @@ def test_what_came_over_another_branch_is_not_merged_again(tmp_path: Path) -> No
 
 def test_a_branch_that_goes_on_comes_over_another_one_again(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.main.create_branch("test", tag="fork")
-    test = pair.catalog.table("db.t$branch_test")
+    test = pair.branch("test")
     for key in (3, 4):
         pair.write(key, to="dev")
         test.merge_branch("dev")
@@ -209,8 +205,7 @@ def test_what_is_merged_during_a_merge_does_not_count_as_merged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = Pair(tmp_path)
-    pair.main.create_branch("test", tag="fork")
-    test = pair.catalog.table("db.t$branch_test")
+    test = pair.branch("test")
     pair.write(3, to="dev")
     test.write(pa.table({"p": [0], "k": [4], "v": ["a"]}, SCHEMA))
     module = import_module("paimon_engine.actions.merge_branch")
@@ -231,8 +226,7 @@ def test_what_is_merged_during_a_merge_does_not_count_as_merged(
 
 def test_a_fast_forward_brings_what_was_merged_into_the_branch(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.main.create_branch("test", tag="fork")
-    test = pair.catalog.table("db.t$branch_test")
+    test = pair.branch("test")
     pair.write(3, to="dev")
     test.merge_branch("dev")
     test.compact(full=True)
@@ -392,8 +386,7 @@ def test_a_merge_that_a_fast_forward_removed_is_made_again(tmp_path: Path) -> No
 
 def test_a_merge_that_a_fast_forward_left_behind_is_made_again_and_noted_once(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.main.create_branch("test", tag="fork")
-    test = pair.catalog.table("db.t$branch_test")
+    test = pair.branch("test")
     pair.write(3, to="dev")
     pair.main.merge_branch("dev")
     for key in (4, 5):

@@ -15,6 +15,7 @@ import pytest
 
 from paimon_engine import Table
 from paimon_engine.errors import ConflictError, InvalidArgumentError
+from tests.support.chain_tables import OPTIONS
 from tests.support.seeds import seeds
 from tests.support.world import Place
 
@@ -22,14 +23,6 @@ SCHEMA = pa.schema(
     [pa.field("dt", pa.string(), False), pa.field("k", pa.int64(), False), ("v", pa.int64()), ("w", pa.int64())]
 )
 BRANCHES = {"scan.fallback-snapshot-branch": "complete", "scan.fallback-delta-branch": "delta"}
-OPTIONS = {
-    "chain-table.enabled": "true",
-    "bucket": "2",
-    "bucket-key": "k",
-    "sequence.field": "v",
-    "partition.timestamp-pattern": "$dt",
-    "partition.timestamp-formatter": "yyyyMMdd",
-}
 DAYS = [f"202701{day:02}" for day in range(4, 12)]
 STEPS = 40
 ACTS = {

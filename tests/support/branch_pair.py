@@ -36,6 +36,11 @@ class Pair:
     def dev(self) -> Table:
         return self.catalog.table("db.t$branch_dev")
 
+    def branch(self, name: str) -> Table:
+        """Another branch, from the same tag."""
+        self.main.create_branch(name, tag="fork")
+        return self.catalog.table(f"db.t$branch_{name}")
+
     def write(self, *keys: int, to: str = "main", value: str = "old", partition: int = 0) -> None:
         rows = pa.table({"p": [partition] * len(keys), "k": list(keys), "v": [value] * len(keys)}, SCHEMA)
         (self.dev if to == "dev" else self.main).write(rows)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
@@ -31,13 +31,14 @@ from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sectio
 from paimon_engine.merge.curves import to_column
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.records import drop_retracts
-from paimon_engine.meta.file_set import by_bucket, merge_entries
+from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.files.data_file import BucketLocation, bucket_location
 from paimon_engine.table.files.deletion_vectors import VectorLocation, VectorReader, vector_locations
 from paimon_engine.table.files.sorting import sort_rows
 from paimon_engine.table.read.joined_buckets import (
+    by_joined_bucket,
     directories_of,
     joined,
     keys_may_move,
@@ -58,7 +59,7 @@ _PLACE: Final = "__paimon_place_of_key"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A unit of reading: files of a bucket that only one of two states has; all else as in a split."""
+    """Files of a bucket, or of joined ones, that only one of two states has. Vectors as in a split."""
 
     partition: bytes
     bucket: int
@@ -66,7 +67,6 @@ class Comparison:
     after: tuple[ManifestEntry, ...]
     vectors_before: Mapping[str, VectorLocation] | None = None
     vectors_after: Mapping[str, VectorLocation] | None = None
-    directories: Mapping[str, str] = field(default_factory=dict)
     is_whole: bool = False
     """Whether these are all files that the states have there."""
 
@@ -184,16 +184,14 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
     only_after = [entry for identity, entry in after.items() if identity not in before]
     kept = {(entry.partition, entry.bucket) for identity, entry in after.items() if identity in before}
     moved = _moved(table, only_before, only_after, {partition for partition, _ in kept})
-    directories = directories_of(table, [one for one in (*only_before, *only_after) if one.partition in moved])
-    gone, new = by_bucket(joined(only_before, moved)), by_bucket(joined(only_after, moved))
+    gone, new = by_joined_bucket(only_before, moved), by_joined_bucket(only_after, moved)
     units: list[ReadUnit] = []
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:
             locations = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
-            known = {one.file.name: directories[one.file.name] for one in (*old, *young) if partition in moved}
             is_whole = partition in moved or (partition, bucket) not in kept
-            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *locations, known, is_whole))
+            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *locations, is_whole))
         else:
             units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
     return units
@@ -228,8 +226,8 @@ def _compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
     from paimon_engine.merge.functions import sequence_order
 
     location = bucket_location(table, unit.partition, unit.bucket)
-    before = _state(table, location, unit.before, unit.vectors_before, unit.directories)
-    after = _state(table, location, unit.after, unit.vectors_after, unit.directories)
+    before = _state(table, location, unit.before, unit.vectors_before)
+    after = _state(table, location, unit.after, unit.vectors_after)
     values = [name for name in table.schema.row_type.names if name not in table.schema.trimmed_primary_keys]
     order = sequence_order(table.options)
     return differences(before, after, table.schema.key_type, order, values, are_whole=unit.is_whole)
@@ -240,10 +238,10 @@ def _state(
     location: BucketLocation,
     entries: Sequence[ManifestEntry],
     locations: Mapping[str, VectorLocation] | None,
-    directories: Mapping[str, str],
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the files' rows, sorted by key."""
     vectors = None if locations is None else VectorReader(table, locations)
+    directories = directories_of(table, entries)
     if table.options.clustering_overrides_keys:
         yield from _by_key(table, location, [entry.file for entry in entries], vectors, directories)
         return

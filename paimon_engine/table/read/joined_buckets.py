@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.table.read.scan import Split
@@ -31,6 +32,16 @@ def keys_may_move(table: TableHandle) -> bool:
 def joined(entries: Sequence[ManifestEntry], partitions: frozenset[bytes]) -> list[ManifestEntry]:
     """The entries, those of the partitions as if these had one bucket."""
     return [replace(entry, bucket=0, total_buckets=1) if entry.partition in partitions else entry for entry in entries]
+
+
+def by_joined_bucket(
+    entries: Sequence[ManifestEntry], partitions: frozenset[bytes]
+) -> dict[Bucket, list[ManifestEntry]]:
+    """The entries as they are, by bucket; those of the partitions are all in the bucket 0."""
+    found: dict[Bucket, list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        found[entry.partition, 0 if entry.partition in partitions else entry.bucket].append(entry)
+    return found
 
 
 def directories_of(table: TableHandle, entries: Sequence[ManifestEntry]) -> dict[str, str]:
