@@ -51,6 +51,7 @@ SOURCE: Final = "_SOURCE"
 POSITION: Final = "_POSITION"
 
 _INSERT, _UPDATE_BEFORE, _UPDATE_AFTER, _DELETE = 0, 1, 2, 3
+_FEW: Final = 4
 
 Mask = npt.NDArray[np.bool_]
 Mode = Literal["full-compaction", "lookup", "first-row"]
@@ -171,14 +172,24 @@ class _Versions:
         gone = self.has_new & existed & ~exists
         came = self.has_new & ~existed & exists
         before_of, after_of = np.flatnonzero(updated | gone), np.flatnonzero(updated | came)
-        before = plain.take(pa.array(old_rows[before_of]))
-        after = merged.take(pa.array(after_of))
-        parts = [
-            _with_kinds(before, np.where(gone[before_of], _DELETE, _UPDATE_BEFORE)),
-            _with_kinds(after, np.where(came[after_of], _INSERT, _UPDATE_AFTER)),
-        ]
+        kinds_before = np.where(gone[before_of], _DELETE, _UPDATE_BEFORE)
+        kinds_after = np.where(came[after_of], _INSERT, _UPDATE_AFTER)
+        if not len(before_of):
+            return _with_kinds(_taken(merged, after_of), kinds_after)
+        positions = np.concatenate([old_rows[before_of], plain.num_rows + after_of])
         side_by_side = np.argsort(np.concatenate([2 * before_of, 2 * after_of + 1]), kind="stable")
-        return pa.concat_batches(parts).take(pa.array(side_by_side))
+        if len(positions) < plain.num_rows // _FEW:
+            few = [plain.take(pa.array(old_rows[before_of])), merged.take(pa.array(after_of))]
+            reported = pa.concat_batches(few).take(pa.array(side_by_side))
+        else:
+            # Joining batches costs less than gathering rows, which is done once here.
+            reported = pa.concat_batches([plain, merged]).take(pa.array(positions[side_by_side]))
+        return _with_kinds(reported, np.concatenate([kinds_before, kinds_after])[side_by_side])
+
+
+def _taken(rows: pa.RecordBatch, indices: Positions) -> pa.RecordBatch:
+    """The rows at ascending indices without repetition."""
+    return rows if len(indices) == rows.num_rows else rows.take(pa.array(indices))
 
 
 def _with_kinds(rows: pa.RecordBatch, kinds: npt.NDArray[np.int64] | int) -> pa.RecordBatch:

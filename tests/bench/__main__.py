@@ -197,8 +197,6 @@ def starts(setting: Setting) -> Iterator[Line]:
 
 _CASES: Final = ("deduplicate", "partial-update", "aggregation", "text-key", "random-texts", "wide-rows")
 _MORE_WORK: Final = ("lookup-changelog", "deletion-vectors")
-_WIDER: Final = 20
-"""So many times as few rows are measured where they are wide."""
 
 
 def compactions(setting: Setting) -> Iterator[Line]:
@@ -206,8 +204,7 @@ def compactions(setting: Setting) -> Iterator[Line]:
     changelog or deletion vectors, and of a plain process, with the usual ones; and of Java's files with Java 0.9."""
     for name in _CASES:
         with tempfile.TemporaryDirectory() as folder:
-            rows = setting.rows // _WIDER if name == "wide-rows" else setting.rows
-            path = compaction.make_table(Path(folder), name, rows, lineitems.RUNS)
+            path = compaction.make_table(Path(folder), name, setting.rows, lineitems.RUNS)
             left = compaction.run_apart("merged read", path).rows
             steps = {OURS: ("compaction", 0), "read and write, no merge": ("floor", left)}
             acts = {who: partial(_compaction, *step, path) for who, step in steps.items()}
