@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,9 @@ BATCH_ROWS: Final = 65_536
 BATCH_BYTES: Final = 32 << 20
 """Decoded bytes per batch, so that a few rows with long values do not fill the memory."""
 
+BATCH_BYTES_MIN: Final = 1 << 20
+"""No limit is lower: the work per batch would outweigh that per row."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchLimit:
@@ -30,6 +33,10 @@ class BatchLimit:
     def rows_of(self, row_bytes: int) -> int:
         """Rows of a batch whose rows take that many bytes each."""
         return max(1, min(self.rows, self.size_bytes // max(1, row_bytes)))
+
+    def shared(self, together_bytes: int, streams: int) -> BatchLimit:
+        """The limit of each of some streams that are read side by side, and together at most so many bytes at once."""
+        return replace(self, size_bytes=min(self.size_bytes, max(together_bytes // streams, BATCH_BYTES_MIN)))
 
 
 BATCH_LIMIT: Final = BatchLimit()

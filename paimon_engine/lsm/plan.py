@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
-from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
+from paimon_engine.format.layout import BATCH_BYTES_MIN, BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
 from paimon_engine.lsm.append import pack_small_files, small_file_bytes
 from paimon_engine.lsm.clustered import (
     ClusteredBucket,
@@ -37,7 +37,6 @@ ChangeDetection = Literal["full-compaction", "lookup", "first-row"]
 _NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
 BATCH_ROWS_MIN: Final = 1_024
 """With fewer rows in a batch the work per batch would outweigh that per row, if the rows are short."""
-_BATCH_BYTES_MIN: Final = 1 << 20
 _ROW_GROUP_BYTES_MIN: Final = 4 << 20
 _MEMORY_FACTOR = 8
 """Working memory per run is about this many decoded batches: decoded, joined, sorted and encoded copies."""
@@ -174,7 +173,7 @@ class CompactTask:
     @property
     def _least_batch_bytes(self) -> int:
         row_bytes = self._row_bytes
-        return min(BATCH_ROWS_MIN * row_bytes, max(_BATCH_BYTES_MIN, row_bytes))
+        return min(BATCH_ROWS_MIN * row_bytes, max(BATCH_BYTES_MIN, row_bytes))
 
     @property
     def _files_to_read(self) -> tuple[DataFile, ...]:

@@ -43,6 +43,7 @@ _MB: Final = 1 << 20
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _EVERY_S: Final = 0.002
 _ROW_BYTES: Final = 200
+_WIDE_ROW_BYTES: Final = 4 << 10
 _ROWS: Final = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("data", pa.binary())])
 
 
@@ -144,6 +145,20 @@ def _write_runs(directory: str, task_memory_mb: int) -> None:
         table.write(pa.table([keys, values], schema=schema))
 
 
+def _write_wide_runs(directory: str, runs: int) -> None:
+    """Runs of 12 MB that all overlap, of rows of 4 KB."""
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.binary())])
+    options = {"bucket": 1, "write-only": True}
+    table = Catalog(directory).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+    chance = np.random.default_rng(3)
+    count = 12 * _MB // _WIDE_ROW_BYTES
+    ends = pa.py_buffer(np.arange(0, (count + 1) * _WIDE_ROW_BYTES, _WIDE_ROW_BYTES, dtype=np.int32))
+    for _ in range(runs):
+        values = pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(chance.bytes(12 * _MB))])
+        keys = pa.array(np.sort(chance.choice(runs * count, count, replace=False)))
+        table.write(pa.table([keys, values], schema=schema))
+
+
 def _compact_bounded(directory: str, task_memory_mb: int) -> Callable[[], Any]:
     limit = task_memory_mb * _MB
     return lambda: open_table(f"{directory}/db.db/t").compact(full=True, task_memory_bytes=limit)
@@ -209,6 +224,7 @@ def _remove_orphans(directory: str, count: int) -> Callable[[], Any]:
 CASES: Final = {
     "rows": Case(4, _write_large_rows, {"write": _write_more, "read": _read_all, "compact": _compact_all}),
     "shuffled": Case(400, _create_keyed, {"write": _write_shuffled}),
+    "runs": Case(40, _write_wide_runs, {"read": _read_all, "compact": _compact_all}),
     "bucket": Case(64, _write_runs, {"compact": _compact_bounded}),
     "files": Case(
         100_000,
@@ -218,7 +234,7 @@ CASES: Final = {
     "snapshots": Case(5_000, _write_snapshots, {"expire": _expire}),
     "orphans": Case(200_000, _add_orphans, {"remove orphans": _remove_orphans}),
 }
-"""By name: rows of 50 MB; MB of rows in any order; a bucket of ten times so many MB of task memory; numbers of files and of snapshots."""
+"""By name: rows of 50 MB; MB of rows in any order; runs that overlap; a bucket of ten times so many MB of task memory; numbers of files and of snapshots."""
 
 
 def measured(name: str, size: int | None = None) -> dict[str, int]:

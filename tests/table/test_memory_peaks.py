@@ -32,3 +32,10 @@ def test_a_keyed_write_takes_five_row_groups_beside_its_rows() -> None:
     peaks = measured("shuffled", 400)
 
     assert peaks["write"] <= FIRST_WORK_MB + 5 * ROW_GROUP_MB
+
+
+def test_a_read_takes_no_more_memory_for_more_runs() -> None:
+    # A batch of each run is decoded, together as much as a row group; then they are joined, sorted and merged.
+    peaks = measured("runs", 24)
+
+    assert peaks["read"] <= FIRST_WORK_MB + 7 * ROW_GROUP_MB

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -20,6 +20,9 @@ from paimon_engine.meta.manifest import DataFile
 if TYPE_CHECKING:
     from paimon_engine.table.read.reader import SectionFiles
 
+_RUNS_BYTES: Final = 64 << 20
+"""Decoded bytes of one batch of each run; where they are joined and merged it takes some times as much."""
+
 
 def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
     """One row per key of a section of several runs, as `merge_section` gives them.
@@ -28,6 +31,7 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
     several times, and as many rows of the key are returned.
     """
     table = files.table
+    files = replace(files, limit=files.limit.shared(_RUNS_BYTES, len(section)))
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
     if equal_sequences:
         yield from _rounds(files, section)
