@@ -54,6 +54,11 @@ class RowBitmap:
     def __len__(self) -> int:
         return sum(map(len, self.bitmaps.values()))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowBitmap) and self.bitmaps == other.bitmaps
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __or__(self, other: RowBitmap) -> RowBitmap:
         highs = self.bitmaps.keys() | other.bitmaps.keys()
         return RowBitmap({high: self.bitmaps.get(high, BitMap()) | other.bitmaps.get(high, BitMap()) for high in highs})

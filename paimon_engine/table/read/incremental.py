@@ -2,13 +2,15 @@
 
 Commits whose snapshots have expired are read by their changelogs, where these are kept.
 
-1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows.
+1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows. Of a
+   key the row of the latest commit is seen also where sequence numbers began again, unlike in Java (`restarts`).
 2. `changelog`: the changelog files, which contain each change with its kind. Those of several snapshots are merged as
    Java does, by the merge engine, one record of a key from each sorted run at a time (`merge/rounds`): so aggregates
    count twice what two changelogs have. Read one snapshot after another for the changes themselves.
 3. Difference of two states: only files that one of them lacks are read, as the Java library does. So a delete that
    no compaction has carried out yet is not seen, and an append table gives the rows of all new files. Unlike there,
-   a changed row is seen even where its sequence number is the old row's by accident.
+   a changed row is seen even where its sequence number is the old row's by accident, and a deleted one where only a
+   deletion vector says so.
 
 Where keys were given other buckets in between, by a rescale or an overwrite, the files of the partition are read as
 those of one bucket. Java reads bucket by bucket: a key comes once for each, also where its row has not changed.
@@ -47,6 +49,7 @@ from paimon_engine.table.read.joined_buckets import (
 )
 from paimon_engine.table.read.read_request import Changes, Difference
 from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
+from paimon_engine.table.read.restarts import Restarts, begin_again
 from paimon_engine.table.read.scan import Split, splits_of, visible_entries, visible_to_readers
 from paimon_engine.table.state.changelogs import Commit, read_commit
 from paimon_engine.table.state.handle import TableHandle
@@ -105,12 +108,17 @@ def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> li
         splits = [with_directories(split, directories) if split.partition in moved else split for split in splits]
     ages = {entry.file.name: age for age, entry in enumerate(entries)}
     whole = _buckets_without_overlaps(table, splits)
-    return [
-        _exactly_ordered(table, split, ages, is_planned_whole=(split.partition, split.bucket) in whole)
-        if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
-        else split
+    if changes.mode == "changelog":
+        return [_exactly_ordered(table, split, ages, whole) for split in splits]
+    found = [
+        split if all(map(arrived_in_order, split.sections)) else _exactly_ordered(table, split, ages, whole)
         for split in splits
     ]
+    commit_of = {entry.file.name: number for number, files in enumerate(added) for entry in files}
+    if not any(begin_again(section, commit_of) for split in splits for section in split.sections):
+        return found
+    restarts = Restarts(table, commits, moved)
+    return [replace(split, epochs=restarts.epochs(split)) for split in found]
 
 
 def _own_vectors(
@@ -148,13 +156,15 @@ def _buckets_without_overlaps(table: TableHandle, splits: Sequence[Split]) -> se
     }
 
 
-def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int], *, is_planned_whole: bool) -> Split:
+def _exactly_ordered(
+    table: TableHandle, split: Split, ages: Mapping[str, int], whole: Collection[tuple[bytes, int]]
+) -> Split:
     """The split with its runs in the order that decides between records of equal sequence.
 
-    Changelogs have them by nature. Deltas have them where an overwrite, or a compaction that dropped the newest
-    deletes, restart sequence numbers.
+    Changelogs have them by nature, and deltas where writers work side by side or numbers begin again (`restarts`).
     """
     options, order = table.options, key_order(table.schema.key_type)
+    is_planned_whole = (split.partition, split.bucket) in whole
     found = []
     for section in split.sections:
         files = sorted((file for run in section for file in run), key=lambda file: ages[file.name])
@@ -180,9 +190,13 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
         for state in (change.before, change.after)
     )
     old_vectors, new_vectors = _vectors(table, change.before), _vectors(table, change.after)
-    only_before = [entry for identity, entry in before.items() if identity not in after]
-    only_after = [entry for identity, entry in after.items() if identity not in before]
-    kept = {(entry.partition, entry.bucket) for identity, entry in after.items() if identity in before}
+    same = before.keys() & after.keys()
+    if table.schema.primary_keys and old_vectors is not None and new_vectors is not None:
+        names = _with_other_rows(table, {after[identity].file.name for identity in same}, old_vectors, new_vectors)
+        same = {identity for identity in same if after[identity].file.name not in names}
+    only_before = [entry for identity, entry in before.items() if identity not in same]
+    only_after = [entry for identity, entry in after.items() if identity not in same]
+    kept = {(entry.partition, entry.bucket) for identity, entry in after.items() if identity in same}
     moved = _moved(table, only_before, only_after, {partition for partition, _ in kept})
     gone, new = by_joined_bucket(only_before, moved), by_joined_bucket(only_after, moved)
     units: list[ReadUnit] = []
@@ -195,6 +209,15 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
         else:
             units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
     return units
+
+
+def _with_other_rows(
+    table: TableHandle, names: Collection[str], old: Mapping[str, VectorLocation], new: Mapping[str, VectorLocation]
+) -> set[str]:
+    """Which of these files, that both states have, have other deleted rows now. Vectors are often written again."""
+    written = [name for name in names if old.get(name) != new.get(name)]
+    before, after = (VectorReader(table, {name: at[name] for name in written if name in at}) for at in (old, new))
+    return {name for name in written if (before.deleted_rows(name) or None) != (after.deleted_rows(name) or None)}
 
 
 def _moved(

@@ -49,7 +49,11 @@ def directories_of(table: TableHandle, entries: Sequence[ManifestEntry]) -> dict
     return {entry.file.name: bucket_path(table, entry.partition, entry.bucket) for entry in entries}
 
 
+def names_of(split: Split) -> list[str]:
+    """Names of the split's files."""
+    return [file.name for section in split.sections for run in section for file in run]
+
+
 def with_directories(split: Split, directories: Mapping[str, str]) -> Split:
     """The split, which knows where its files are."""
-    names = [file.name for section in split.sections for run in section for file in run]
-    return replace(split, directories={name: directories[name] for name in names})
+    return replace(split, directories={name: directories[name] for name in names_of(split)})

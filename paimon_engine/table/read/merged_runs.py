@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from paimon_engine.lsm.sections import Section
+from paimon_engine.lsm.sections import Section, arrived_in_order
 from paimon_engine.merge.deduplicate import deduplicate
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
@@ -31,6 +31,10 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
     several times, and as many rows of the key are returned.
     """
     table = files.table
+    parts = _by_epoch(section, files.epochs) if files.epochs else ()
+    if len(parts) > 1:
+        yield from _one_epoch_after_another(files, parts)
+        return
     files = replace(files, limit=files.limit.shared(_RUNS_BYTES, len(section)))
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
     if equal_sequences:
@@ -46,6 +50,21 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
     merge = merge_function(table.schema)
     # Unlike a loop, this keeps no window in memory while the next one is read.
     yield from map(merge, merge_runs(runs, table.schema.key_type, order))
+
+
+def _one_epoch_after_another(files: SectionFiles, parts: Sequence[Section]) -> Iterator[pa.RecordBatch]:
+    """Rows of parts of a section, of which each is newer than those before, whatever the sequence numbers say."""
+    schema = files.table.schema
+    files = replace(files, epochs={}, limit=files.limit.shared(_RUNS_BYTES, sum(map(len, parts))))
+
+    def rows(part: Section) -> Iterator[pa.RecordBatch]:
+        if len(part) == 1:
+            return files.run_rows(part[0])
+        in_order = arrived_in_order(tuple(sorted(part, key=_sequence_range)))
+        return merged_runs(files, part, equal_sequences=not in_order)
+
+    order = replace(sequence_order(files.table.options), by_arrival=True)
+    yield from map(merge_function(schema), merge_runs(list(map(rows, parts)), schema.key_type, order))
 
 
 def _rounds(files: SectionFiles, section: Section) -> Iterator[pa.RecordBatch]:
@@ -75,3 +94,12 @@ def _newest_of_levels(files: SectionFiles, section: Sequence[Sequence[DataFile]]
 def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
     """Smallest and largest sequence number in a run."""
     return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
+
+
+def _by_epoch(section: Section, epochs: Mapping[str, int]) -> Sequence[Section]:
+    """The files of the section in parts, of which each is newer than those before; in a part runs keep their order."""
+    found = []
+    for epoch in sorted({epochs[file.name] for run in section for file in run}):
+        runs = (tuple(file for file in run if epochs[file.name] == epoch) for run in section)
+        found.append(tuple(run for run in runs if run))
+    return found

@@ -130,7 +130,16 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
         for section in split.sections:
             skipping = skipping_conjuncts(table, section, conjuncts if not split.directories else of_values)
             omittable = None if len(section) > 1 or split.has_equal_sequences else unmerged
-            files = SectionFiles(narrow, location, needed, vectors, skipping, omittable, directories=split.directories)
+            files = SectionFiles(
+                narrow,
+                location,
+                needed,
+                vectors,
+                skipping,
+                omittable,
+                directories=split.directories,
+                epochs=split.epochs,
+            )
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
 
@@ -224,6 +233,7 @@ class SectionFiles:
     dictionary_columns: Collection[str] = ()
     row_groups: Mapping[str, Collection[int]] = field(default_factory=dict)
     directories: Mapping[str, str] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
         location = self.location

@@ -52,6 +52,8 @@ class Split:
     vectors: Mapping[str, VectorLocation] = field(default_factory=dict)
     directories: Mapping[str, str] = field(default_factory=dict)
     """Where each file is, by its name, if files of several partitions or buckets are read as those of this one."""
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    """Which files are newer than others whatever the sequence numbers of their records: the higher one, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
