@@ -7,10 +7,10 @@ Commits whose snapshots have expired are read by their changelogs, where these a
 2. `changelog`: the changelog files, which contain each change with its kind. Those of several snapshots are merged as
    Java does, by the merge engine, one record of a key from each sorted run at a time (`merge/rounds`): so aggregates
    count twice what two changelogs have. Read one snapshot after another for the changes themselves.
-3. Difference of two states: only files that one of them lacks are read, as the Java library does. So a delete that
-   no compaction has carried out yet is not seen, and an append table gives the rows of all new files. Unlike there,
-   a changed row is seen even where its sequence number is the old row's by accident, and a deleted one where only a
-   deletion vector says so.
+3. Difference of two states: only files that one of them lacks are read, as the Java library does, so that an append
+   table gives the rows of all new files. Where what they mean depends on files that both have, these are read, too;
+   there it is not: a row that a record or a deletion vector deletes stays, and of a sum what was added is seen. A
+   changed row is seen even where its sequence number is the old row's by accident.
 
 Where keys were given other buckets in between, by a rescale or an overwrite, the files of the partition are read as
 those of one bucket. Java reads bucket by bucket: a key comes once for each, also where its row has not changed.
@@ -28,11 +28,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_engine.lsm.delete_records import may_have_deletes
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sections
 from paimon_engine.merge.curves import to_column
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.records import drop_retracts
+from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -196,19 +198,52 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
         same = {identity for identity in same if after[identity].file.name not in names}
     only_before = [entry for identity, entry in before.items() if identity not in same]
     only_after = [entry for identity, entry in after.items() if identity not in same]
-    kept = {(entry.partition, entry.bucket) for identity, entry in after.items() if identity in same}
+    kept: dict[Bucket, list[ManifestEntry]] = defaultdict(list)
+    for identity in same:
+        kept[after[identity].partition, after[identity].bucket].append(after[identity])
     moved = _moved(table, only_before, only_after, {partition for partition, _ in kept})
     gone, new = by_joined_bucket(only_before, moved), by_joined_bucket(only_after, moved)
     units: list[ReadUnit] = []
-    for partition, bucket in dict.fromkeys([*gone, *new]):
-        old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
+
+    def compare(bucket: Bucket, old: Sequence[ManifestEntry], young: Sequence[ManifestEntry], *, whole: bool) -> None:
+        locations = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
+        units.append(Comparison(*bucket, tuple(old), tuple(young), *locations, whole))
+
+    for place in dict.fromkeys([*gone, *new]):
+        old, young = gone.get(place, []), new.get(place, [])
+        is_whole = place[0] in moved or place not in kept
+        needed = frozenset() if is_whole else _needed_beside(table, kept[place], [*old, *young])
+        if needed:
+            sides = [[entry for entry in (*kept[place], *side) if entry.file.name in needed] for side in (old, young)]
+            compare(place, *sides, whole=True)
+            old, young = ([entry for entry in side if entry.file.name not in needed] for side in (old, young))
         if old and table.schema.primary_keys:
-            locations = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
-            is_whole = partition in moved or (partition, bucket) not in kept
-            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *locations, is_whole))
+            compare(place, old, young, whole=is_whole)
         else:
             units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
     return units
+
+
+def _needed_beside(
+    table: TableHandle, kept: Sequence[ManifestEntry], changed: Sequence[ManifestEntry]
+) -> frozenset[str]:
+    """Names of the files that are to be compared together with files that both states have.
+
+    What changed files do to a key depends on these where they delete it, add to it, or may be older than it.
+    """
+    options = table.options
+    if not table.schema.primary_keys or options.deletion_vectors_enabled or options.merge_engine == "first-row":
+        return frozenset()
+    others = {entry.file.name for entry in kept}
+    depends = options.merge_engine != "deduplicate" or bool(options.sequence_fields)
+    found: set[str] = set()
+    files = [entry.file for entry in (*kept, *changed)]
+    for section in sections(files, key_order(table.schema.key_type)):
+        members = [file for run in section for file in run]
+        own = [file for file in members if file.name not in others]
+        if 0 < len(own) < len(members) and (depends or any(may_have_deletes(file, options) for file in own)):
+            found.update(file.name for file in members)
+    return frozenset(found)
 
 
 def _with_other_rows(
