@@ -34,7 +34,7 @@ ACTS = {
     "expire snapshots": 3,
     "expire partitions": 1,
     "roll back": 2,
-    "rescale": 1,
+    "rescale": 3,
     "read": 2,
 }
 
@@ -136,10 +136,8 @@ class Chain:
                     self.days[branch] = self.then[branch][number]
                     self.then[branch] = {n: found for n, found in self.then[branch].items() if n <= number}
             case "rescale":
-                buckets = self.chance.choice("123")
-                for name in self.days:
-                    self.place.table(name).alter([{"change": "set_option", "key": "bucket", "value": buckets}])
-                    self.place.table(name).rescale()
+                table.alter([{"change": "set_option", "key": "bucket", "value": self.chance.choice("123")}])
+                self.place.table(branch).rescale()
 
     def put(self, branch: str, day: str, table: Table, **more: Any) -> dict[int, Version]:
         self.writes += 1

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import TableSchema
@@ -62,7 +62,7 @@ class ChainState:
 def chain_of(table: TableHandle) -> ChainBranches | None:
     """The branches that a read of the table looks at besides its own; None if it is no chain table, or one of them.
 
-    Raises: NotFoundError, InvalidArgumentError, UnsupportedError.
+    Raises: NotFoundError, UnsupportedError; InvalidArgumentError as `check_alike`.
     """
     names = table.options.chain_branches
     if names is None or table.paths.branch.lower() in (name.lower() for name in names):
@@ -74,12 +74,6 @@ def chain_of(table: TableHandle) -> ChainBranches | None:
         raise UnsupportedError(
             f"reading this table is not supported yet: '{CHAIN_TABLE}' together with 'deletion-vectors.enabled'; its "
             f"branches {names[0]!r} and {names[1]!r} can be read by themselves"
-        )
-    buckets = chain.complete.options.bucket, chain.delta.options.bucket
-    if buckets[0] != buckets[1]:
-        raise InvalidArgumentError(
-            f"branches {names[0]!r} and {names[1]!r} have different numbers of buckets, {buckets[0]} and {buckets[1]}, "
-            "so that their rows cannot be merged"
         )
     return chain
 
@@ -209,9 +203,9 @@ def _as_one_partition(
 ) -> list[Split]:
     """Splits of files of several partitions whose rows are merged as those of this one.
 
-    Conditions on partition columns are met by it; the files have other values in these columns. Partitions that are
-    older than a change of the option `bucket` have their rows in other buckets: then all are merged as one bucket.
-    Java refuses to read these.
+    Conditions on partition columns are met by it; the files have other values in these columns. Where the
+    branches have different numbers of buckets, or a partition is older than a change of them, all are merged as one
+    bucket. Java refuses to read these.
     """
     as_one = [replace(entry, partition=partition) for entry in entries]
     as_one = joined(as_one, rescaled_partitions(as_one))
