@@ -43,6 +43,12 @@ class TableOptions(
     has_primary_key: bool = True
 
     @property
+    def hides_level_0(self) -> bool:
+        """Whether readers see new rows only after they have been compacted."""
+        waits = self.has_vectors or self.merge_engine == "first-row"
+        return self.has_primary_key and waits and not self.merges_vectors_on_read
+
+    @property
     def bucket(self) -> int:
         """Number of buckets; −1 dynamic or unaware, −2 postponed."""
         return self._int("bucket", -1)

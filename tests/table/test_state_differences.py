@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, Table
+from paimon_engine import Catalog, NotFoundError, Table
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
@@ -129,3 +129,45 @@ def test_columns_that_an_update_does_not_have_keep_their_values(tmp_path: Path) 
     table.create_tag("after")
 
     assert audit(table) == [("+I", 1, 10, 2)]
+
+
+HIDING = (
+    {"deletion-vectors.enabled": "true"},
+    {"merge-engine": "first-row"},
+    {"bucket": "-2"},
+)
+
+
+@pytest.mark.parametrize("options", HIDING, ids=lambda options: next(iter(options)))
+def test_snapshots_are_compared_where_new_rows_are_seen_after_a_compaction_only(
+    tmp_path: Path, oracle: JavaPaimon, options: dict[str, str]
+) -> None:
+    catalog = Catalog(str(tmp_path))
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1", **options})
+    numbers = [0]
+    for rows in ([{"k": 1, "v": 1}, {"k": 2, "v": 2}], [{"k": 1, "v": 10}, {"k": 3, "v": 3}]):
+        table.write(pa.Table.from_pylist(rows, SCHEMA))
+        table.compact(full=True)
+        numbers.append(table.latest_snapshot_id() or 0)
+    third = {"k": 3, "v": 3}
+    changed = [third] if "merge-engine" in options else [{"k": 1, "v": 10}, third]
+
+    start, middle, end = numbers
+    assert table.to_arrow(incremental=(middle, end)).sort_by("k").to_pylist() == changed
+    assert (
+        table.to_arrow(incremental=(start, end)).sort_by("k").to_pylist() == table.to_arrow().sort_by("k").to_pylist()
+    )
+    assert table.to_arrow(incremental=(end, end)).num_rows == 0
+    if "bucket" not in options:
+        assert oracle.read(table.path, incremental=f"{middle},{end}") == []
+
+
+def test_a_state_that_has_expired_cannot_be_compared(table: Table) -> None:
+    put(table, ("+I", 1, 11))
+    put(table, ("+I", 1, 12))
+    table.delete_tag("before")
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    latest = table.latest_snapshot_id() or 0
+
+    with pytest.raises(NotFoundError, match=str(latest - 1)):
+        table.to_arrow(incremental=(latest - 1, latest))

@@ -136,11 +136,9 @@ def _own_vectors(
     return found
 
 
-def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorLocation] | None:
-    """FileLocations of deletion vectors by data file, of the newest snapshot that has one; None for tables without."""
-    if not table.options.deletion_vectors_enabled:
-        return None
-    return {name: location for snapshot in snapshots for name, location in vector_locations(table, snapshot).items()}
+def _vectors(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str, VectorLocation] | None:
+    """Locations of deletion vectors by data file; None for tables without."""
+    return vector_locations(table, snapshot) if table.options.deletion_vectors_enabled else None
 
 
 def _buckets_without_overlaps(table: TableHandle, splits: Sequence[Split]) -> set[tuple[bytes, int]]:

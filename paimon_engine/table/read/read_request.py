@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import Condition
 from paimon_engine.specs import Index, Moment, Spec
@@ -125,9 +126,9 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs between two snapshots, or two tags."""
+    """What differs between two snapshots, or two tags; nothing was there before None."""
 
-    before: Snapshot
+    before: Snapshot | None
     after: Snapshot
 
 
@@ -318,7 +319,8 @@ def _changes(handle: TableHandle, way: str, value: str | _Bounds, options: Mappi
     mode = _change_mode(handle, options)
     bounds = value if isinstance(value, tuple) else _parse_bounds(way, value)
     if way == "incremental-between-timestamp":
-        between = _between_times(handle, *(_integer_option(way, str(bound)) for bound in bounds), mode=mode)
+        times = (_integer_option(way, str(bound)) for bound in bounds)
+        between = _between_times(handle, *times, mode=_usual_mode(handle) if mode == "auto" else mode)
         return State(None) if between is None else _between_ids(handle, *between, mode)
     match bounds:
         case (int() | str(), int() | str()) if _are_snapshots(handle, bounds):
@@ -415,6 +417,10 @@ def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
         return State(None)
     if start > end:
         raise InvalidArgumentError(f"incremental=({start}, {end}): the changes after {start} end before they begin")
+    is_automatic = mode == "auto"
+    mode = _usual_mode(handle) if is_automatic else mode
+    if mode == "diff" and start == 0:
+        return Difference(None, read_snapshot(handle, end))
     if mode == "diff" and (start < earliest or end > latest):
         read_snapshot(handle, start)  # distinguishes an expired snapshot from one that never existed
     known = earliest if start >= earliest - 1 else earliest_change_id(handle, earliest)
@@ -424,11 +430,19 @@ def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
             f"no changes after {start} up to {end} in {handle.paths.root}; "
             f"it has snapshots {earliest} to {latest}{also}"
         )
+    if start == end and is_automatic:
+        return State(None)
     if mode == "diff":
         return _difference(read_snapshot(handle, start), read_snapshot(handle, end), (start, end))
-    if mode == "auto":
-        mode = "delta" if handle.options.changelog_producer == "none" else "changelog"
     return Changes(start, end, mode)
+
+
+def _usual_mode(handle: TableHandle) -> str:
+    """How changes are found unless the caller says it: in deltas that nobody would see, there are none."""
+    if handle.options.changelog_producer != "none":
+        return "changelog"
+    hides = handle.options.hides_level_0 or handle.schema.bucket_mode is BucketMode.POSTPONED
+    return "diff" if hides else "delta"
 
 
 def _difference(before: Snapshot, after: Snapshot, bounds: _Bounds) -> Scope:

@@ -154,10 +154,7 @@ def visible_to_readers(table: TableHandle, entries: Iterable[ManifestEntry]) -> 
     Postponed rows wait for their bucket, first-row decides which rows stay only when they leave level 0, and deletion
     vectors do not cover level 0 yet, unless readers merge it.
     """
-    options = table.options
-    waits = options.has_vectors or options.merge_engine == "first-row"
-    waits = waits and not options.merges_vectors_on_read
-    least_level = 1 if options.has_primary_key and waits else 0
+    least_level = 1 if table.options.hides_level_0 else 0
     return [entry for entry in entries if entry.bucket != POSTPONED_BUCKET and entry.file.level >= least_level]
 
 
