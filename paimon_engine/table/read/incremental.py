@@ -230,7 +230,7 @@ def _needed_beside(
     What changed files do to a key depends on these where they delete it, add to it, or may be older than it.
     """
     options = table.options
-    if not table.schema.primary_keys or options.deletion_vectors_enabled or options.merge_engine == "first-row":
+    if not table.schema.primary_keys or options.hides_level_0:
         return frozenset()
     others = {entry.file.name for entry in kept}
     depends = options.merge_engine != "deduplicate" or bool(options.sequence_fields)
