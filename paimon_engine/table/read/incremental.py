@@ -3,14 +3,14 @@
 Commits whose snapshots have expired are read by their changelogs, where these are kept.
 
 1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows. Of a
-   key the row of the latest commit is seen also where sequence numbers began again, unlike in Java (`restarts`).
+   key the row of the latest commit is seen also where sequence numbers began again (`restarts`).
 2. `changelog`: the changelog files, which contain each change with its kind. Those of several snapshots are merged as
    Java does, by the merge engine, one record of a key from each sorted run at a time (`merge/rounds`): so aggregates
    count twice what two changelogs have. Read one snapshot after another for the changes themselves.
 3. Difference of two states: only files that one of them lacks are read, as the Java library does, so that an append
-   table gives the rows of all new files. Where what they mean depends on files that both have, these are read, too;
-   there it is not: a row that a record or a deletion vector deletes stays, and of a sum what was added is seen. A
-   changed row is seen even where its sequence number is the old row's by accident.
+   table gives the rows of all new files. Where what they mean depends on files that both have, these are read, too.
+   Java does not: a row that a deletion vector deletes stays there, and of a sum what was added is seen. A changed row
+   is seen even where its sequence number is the old row's by accident.
 
 Where keys were given other buckets in between, by a rescale or an overwrite, the files of the partition are read as
 those of one bucket. Java reads bucket by bucket: a key comes once for each, also where its row has not changed.
@@ -197,8 +197,9 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
     only_before = [entry for identity, entry in before.items() if identity not in same]
     only_after = [entry for identity, entry in after.items() if identity not in same]
     kept: dict[Bucket, list[ManifestEntry]] = defaultdict(list)
-    for identity in same:
-        kept[after[identity].partition, after[identity].bucket].append(after[identity])
+    for identity, entry in after.items():
+        if identity in same:
+            kept[entry.partition, entry.bucket].append(entry)
     moved = _moved(table, only_before, only_after, {partition for partition, _ in kept})
     gone, new = by_joined_bucket(only_before, moved), by_joined_bucket(only_after, moved)
     units: list[ReadUnit] = []

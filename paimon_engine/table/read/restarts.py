@@ -2,8 +2,8 @@
 
 A writer goes on from the highest number in the files of its bucket. It finds a lower one than the writer before after
 an overwrite, and after a compaction that dropped the newest records, which were deletes. What it writes then is newer
-than all that is gone. Java takes the order of the numbers also there, so that of its changes a row may be missing that
-was deleted and written again.
+than all that is gone. Java 0.9 takes the order of the numbers also there, so that of its changes a row may be missing
+that was deleted and written again; 2.0 gives all records, and leaves it to the reader which one is the newest.
 """
 
 from __future__ import annotations
