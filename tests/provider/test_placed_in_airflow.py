@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -37,7 +38,7 @@ with DAG("many", schedule=None):
 
 with DAG("large", schedule=None):
     # Airflow tells a task at its next heartbeat that it was marked; the compaction must take longer than that.
-    slow = {"file.compression.zstd-level": "9"}
+    slow = {"file.compression.zstd-level": "19"}
     PaimonCompactOperator(task_id="compact", warehouse=LAKE, full=True, table="db.large", table_options=slow)
 
 with DAG("on_spark", schedule=None):
@@ -75,7 +76,7 @@ class Lake:
         folder.mkdir()
         real = shutil.which("java")
         assert real, "the test looks for starts of a Java that is there"
-        (folder / "java").write_text(JAVA.format(log=self._log, java=real))
+        (folder / "java").write_text(JAVA.format(log=shlex.quote(str(self._log)), java=shlex.quote(real)))
         (folder / "java").chmod(0o755)
         self.path = os.pathsep.join([str(folder), os.environ["PATH"]])
 
