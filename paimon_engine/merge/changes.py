@@ -52,6 +52,7 @@ POSITION: Final = "_POSITION"
 
 _INSERT, _UPDATE_BEFORE, _UPDATE_AFTER, _DELETE = 0, 1, 2, 3
 _FEW: Final = 4
+"""Where fewer than one in so many rows of a window are reported, they are gathered before they are joined."""
 
 Mask = npt.NDArray[np.bool_]
 Mode = Literal["full-compaction", "lookup", "first-row"]
