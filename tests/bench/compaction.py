@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import os
 import re
 import shutil
@@ -249,7 +250,7 @@ def in_parts(path: Path, parts: int) -> int:
 
 
 def _bytes_of_part(path: Path, parts: int) -> int | None:
-    return sum(file.stat().st_size for file in data_files(path)) // parts if parts else None
+    return math.ceil(sum(file.stat().st_size for file in data_files(path)) / parts) if parts else None
 
 
 def _compacted(path: Path, threads: int, **how: Any) -> int:

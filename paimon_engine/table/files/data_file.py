@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -308,19 +307,16 @@ def _positioned(
             dictionary_columns=dictionary_columns,
         )
         return
-    reader = SKIPPING_READERS.get(file_format)
-    if reader is not None and skipping is not None:
-        without_nan = skipping.without_nan
-        chosen = {} if choice is None else {"choose": choice}
-        yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, limit=limit, **chosen)
+    how: dict[str, Any] = {} if choice is None else {"choose": choice}
+    if dictionary_columns:
+        how["dictionary_columns"] = dictionary_columns
+    if skipping is not None and (reader := SKIPPING_READERS.get(file_format)) is not None:
+        yield from reader(
+            stream, wanted, skipping.where, path=path, without_nan=skipping.without_nan, limit=limit, **how
+        )
         return
     first_row = 0
-    read = (
-        partial(READERS["parquet"], dictionary_columns=dictionary_columns, choose=choice)
-        if dictionary_columns or choice is not None
-        else READERS[file_format]
-    )
-    for rows in read(stream, wanted, path=path, limit=limit):
+    for rows in READERS[file_format](stream, wanted, path=path, limit=limit, **how):
         yield first_row, rows
         first_row += rows.num_rows
 
