@@ -188,6 +188,11 @@ class ParquetWriter:
         """Arrow bytes of the open row group."""
         return self._pending_bytes
 
+    @property
+    def rows_pending(self) -> int:
+        """Rows of the open row group."""
+        return self._pending_rows
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
         self._pending.append(self._fitted(batch))

@@ -79,7 +79,8 @@ class ChangeRule:
 class Changed:
     """The changes of the keys of a window.
 
-    `rows`: one per key that is compacted. `changelog`: changes in key order, −U before +U.
+    `rows`: one per key that is compacted. `changelog`: changes in key order, −U before +U; None if none is wanted, and
+    `rows` itself where it says just that.
     `replaced`: for looked-up rows that a compacted row took the index of, the file's number and the row's position.
     """
 
@@ -157,7 +158,8 @@ class _Versions:
 
     def insertions(self, merged: pa.RecordBatch) -> pa.RecordBatch:
         """The row of each key that has no old version; it keeps its kind, +I or +U, as in Java."""
-        return merged.filter(pa.array(self.has_new & (self.old < 0)))
+        came = np.flatnonzero(self.has_new & (self.old < 0))
+        return _taken(merged, came)
 
     def changes(self, merged: pa.RecordBatch, compared: tuple[str, ...] | None) -> pa.RecordBatch:
         """How the keys with new versions changed."""
@@ -193,7 +195,9 @@ def _taken(rows: pa.RecordBatch, indices: Positions) -> pa.RecordBatch:
     return rows if len(indices) == rows.num_rows else rows.take(pa.array(indices))
 
 
-def _with_kinds(rows: pa.RecordBatch, kinds: npt.NDArray[np.int64] | int) -> pa.RecordBatch:
+def _with_kinds(rows: pa.RecordBatch, kinds: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    if np.array_equal(rows[VALUE_KIND], kinds):
+        return rows
     index = rows.schema.get_field_index(VALUE_KIND)
-    column = pa.array(np.broadcast_to(kinds, rows.num_rows).astype(np.int8), rows.schema.field(index).type)
+    column = pa.array(kinds.astype(np.int8), rows.schema.field(index).type)
     return rows.set_column(index, rows.schema.field(index), column)

@@ -315,7 +315,8 @@ CASES: dict[str, tuple[Callable[[Path], Table], list[int]]] = {
     "a column of another name": (altered(RenameColumn("text", "words")), []),
     "a column of another type": (altered(UpdateColumnType("row.a", "BIGINT")), []),
     "a merge engine that may change rows": (with_options(**{"merge-engine": "partial-update"}), []),
-    "a changelog": (with_options(**{"changelog-producer": "full-compaction"}), []),
+    # Of the new files, none of which go into a changelog of another codec (`test_changelog_copies`).
+    "a changelog": (with_options(**{"changelog-producer": "full-compaction", "changelog-file.compression": "lz4"}), []),
     "records that expire": (with_options(**EXPIRY), []),
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from paimon_engine.meta.files_beside import of_data_files
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpired
+from paimon_engine.table.compaction.changelog_copies import ChangelogBeside
 from paimon_engine.table.compaction.clustered import rewrite_clustered
 from paimon_engine.table.compaction.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
 from paimon_engine.table.files.bucket_vectors import BucketVectors
@@ -172,16 +174,19 @@ class _Rewrite:
         return writer
 
     def _rewrite(self, group: tuple[Section, ...], *, needs_changes: bool) -> None:
-        writer, changelog = self._writer(group[0][0][0].min_sequence_number), self._writer(changelog=True)
+        writer = self._writer(group[0][0][0].min_sequence_number)
+        beside = ChangelogBeside(writer, partial(self._writer, changelog=True), self._copies)
         for section in group:
-            merged: Generator[pa.RecordBatch | CopiedRowGroup]
-            merged = self._merged(section, changelog) if needs_changes else self._plainly_merged(section)
+            merged = self._changes(section) if needs_changes else self._unchanged(section)
             # Nothing may be written any more while a failure deletes what was written.
             with closing(ahead(merged, _size_bytes) if self._reads_ahead else merged) as coming:
-                for rows in coming:
+                for rows, changes in coming:
                     self._write(writer, rows)
-        self._after += self._written(group, writer)
-        self._changelog += changelog.finish()
+                    if needs_changes:
+                        beside.write(changes, rows)
+        files = self._written(group, writer)
+        self._after += files
+        self._changelog += beside.finish(files)
 
     def _written(self, _group: tuple[Section, ...], writer: RollingWriter) -> Sequence[DataFile]:
         return writer.finish()
@@ -197,22 +202,26 @@ class _Rewrite:
         """A file that overlaps nothing in the compaction; it may nevertheless be read, to find what it changes."""
         if self._task.must_read(file):
             changelog = self._writer(changelog=True)
-            for _ in self._merged(((file,),), changelog, rows_wanted=False):
-                pass
+            for _, changes in self._changes(((file,),), rows_wanted=False):
+                if changes is not None:
+                    changelog.write(changes)
             self._changelog += changelog.finish()
         self._after.append(file.upgraded(self._task.output_level))
 
-    def _merged(
-        self, section: Section, changelog: RollingWriter, *, rows_wanted: bool = True
-    ) -> Generator[pa.RecordBatch]:
-        """Merged rows of a section; changes are written to the changelog."""
+    def _changes(
+        self, section: Section, *, rows_wanted: bool = True
+    ) -> Generator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+        """Merged rows of a section, and what they change, which is the same batch where that is the same."""
         assert self._changed is not None
         for changed in self._changed.of(section, rows_wanted=rows_wanted):
             check_storable(self._table.schema, changed.rows)
-            if rows_wanted:
-                yield drop_retracts(changed.rows) if self._task.drop_deletes else changed.rows
-            if changed.changelog is not None:
-                changelog.write(changed.changelog)
+            rows = drop_retracts(changed.rows) if rows_wanted and self._task.drop_deletes else changed.rows
+            yield rows, changed.changelog
+
+    def _unchanged(self, section: Section) -> Generator[tuple[pa.RecordBatch | CopiedRowGroup, None]]:
+        """As `_changes`, without a look at what is changed."""
+        for rows in self._plainly_merged(section):
+            yield rows, None
 
     def _dictionary_columns(self) -> frozenset[str]:
         """Text columns that are copied from file to file without a look at their values: complete rows are chosen."""
@@ -291,6 +300,8 @@ class _ColumnsRewrite(_Rewrite):
         return [file]
 
 
-def _size_bytes(rows: pa.RecordBatch | CopiedRowGroup) -> int:
-    """Bytes in memory."""
-    return 0 if isinstance(rows, CopiedRowGroup) else rows.nbytes
+def _size_bytes(found: tuple[pa.RecordBatch | CopiedRowGroup, pa.RecordBatch | None]) -> int:
+    """Bytes in memory of rows and their changes."""
+    rows, changes = found
+    others = [] if changes is None or changes is rows else [changes]
+    return sum(0 if isinstance(batch, CopiedRowGroup) else batch.nbytes for batch in (rows, *others))

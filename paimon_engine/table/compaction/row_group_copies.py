@@ -12,17 +12,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_engine.format.binary_row import encode_row, internal_values
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.parquet import read_matching
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, stored_row_groups
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.keys import Keys, count_up_to, has_between, join_keys, normalise_keys
+from paimon_engine.meta.blobs import blob_columns
+from paimon_engine.meta.files_beside import vector_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.meta.snapshot_order import has_number_of_snapshot
@@ -30,11 +35,12 @@ from paimon_engine.meta.stats import FORMAT_STATS, StatsKind, is_ordered
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes
 from paimon_engine.table.compaction.changed_rows import keep_unexpired
 from paimon_engine.table.files.bucket_vectors import BucketVectors
-from paimon_engine.table.files.data_file import BucketLocation, ScanOptions, read_data_file
+from paimon_engine.table.files.data_file import BucketLocation, RowMask, ScanOptions, read_data_file
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import is_float, without_nan
 from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.partition_columns import partition_values
+from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.files.stored_layout import parquet_layout
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
 from paimon_engine.types import AtomicType, RowType
@@ -108,6 +114,7 @@ class RowGroupCopies:
             return SectionCopies((), {})
         found: list[CopiedRowGroup] = []
         left: dict[str, set[int]] = {}
+        traits = FileTraits(self._task.output_level, "parquet")
         for run in section:
             others = [file for other in section if other is not run for file in other]
             probed_bytes = sum(file.size_bytes for file in run) // _PROBED_SHARE
@@ -122,7 +129,7 @@ class RowGroupCopies:
                 CopiedRowGroup(file, group, group.bounds.select(self._keys))
                 for file in run
                 for group in groups.get(file.name, ())
-                if group is not None and self._passes(file, group)
+                if group is not None and group.size_bytes in self._sizes and self._passes(file, group, traits)
             ]
             for file in others:
                 if file.name in probed:
@@ -143,6 +150,42 @@ class RowGroupCopies:
             # Bounds of such numbers do not distinguish 0.0 from −0.0, nor show NaN.
             and not any(map(is_float, (*schema.key_type, *schema.partition_type)))
         )
+
+    @cached_property
+    def are_for_changelogs(self) -> bool:
+        """Whether changelog files of the task have row groups as its data files have them."""
+        schema, options, level = self._table.schema, self._table.options, self._task.output_level
+        codec = options.file_compression_of(level)
+        return (
+            self._is_possible
+            and options.changelog_file_format in (None, "parquet")
+            and (options.changelog_file_compression or codec) == codec
+            and not (blob_columns(schema) or vector_columns(schema))
+        )
+
+    def copy_repeated(self, file: DataFile, ranges: Sequence[tuple[int, int]], changelog: RollingWriter) -> None:
+        """Adds the rows of a new file within ranges of whole row groups to a changelog, copied if they can be.
+
+        Raises: NotFoundError, CorruptTableError, StorageError.
+        """
+        traits = FileTraits(self._task.output_level, "parquet", is_changelog=True)
+        groups = self._groups(file, ())
+        if any(group is None or not self._passes(file, group, traits) for group in groups):
+            rows = np.concatenate([np.arange(begin, end) for begin, end in ranges])
+            columns, location = self._table.schema.row_type.names, BucketLocation(self._directory, self._task.partition)
+            mask, scan = RowMask(selected=RowBitmap.of(rows)), ScanOptions(self._task.limit)
+            for batch in read_data_file(
+                self._table, location, file, columns, with_system_columns=True, mask=mask, scan=scan
+            ):
+                changelog.write(batch)
+            return
+        found = [group for group in groups if group is not None]
+        begins = accumulate((group.row_count for group in found), initial=0)
+        with self.opened(file) as source:
+            for group, first in zip(found, begins, strict=False):
+                if any(begin <= first < end for begin, end in ranges):
+                    copy = self._with_ends(CopiedRowGroup(file, group, group.bounds.select(self._keys)))
+                    changelog.copy(group, source, copy.ends)
 
     def opened(self, file: DataFile) -> BinaryIO:
         """A file of the section, to be closed by the caller."""
@@ -197,27 +240,26 @@ class RowGroupCopies:
         )
         return join_keys([_normalised(rows, table.schema.key_type) for rows in batches])
 
-    def _passes(self, file: DataFile, group: StoredRowGroup) -> bool:
-        """Whether the rows would be written again unchanged, and all statistics for the manifest are known."""
+    def _passes(self, file: DataFile, group: StoredRowGroup, traits: FileTraits) -> bool:
+        """Whether the rows would be written again unchanged, and all statistics are known of a file of these traits."""
         bounds, nulls = group.bounds, group.null_counts
         if any(bounds[name].null_count or nulls[name] != 0 for name in (*self._keys, SEQUENCE_NUMBER, VALUE_KIND)):
             return False
         stored_keys = [name for name in self._keys if KEY_PREFIX + name in bounds.schema.names]
         low, high = bounds[SEQUENCE_NUMBER].to_pylist()
         return (
-            group.size_bytes in self._sizes
-            and bounds[VALUE_KIND].to_pylist() == [0, 0]
+            bounds[VALUE_KIND].to_pylist() == [0, 0]
             and file.min_sequence_number <= low <= high <= file.max_sequence_number
             and all(bounds[KEY_PREFIX + name].equals(bounds[name]) for name in stored_keys)
             and all(
                 bounds[name].equals(pa.repeat(value, 2)) and nulls[name] == (0 if value.is_valid else group.row_count)
                 for name, value in self._partition.items()
             )
-            and self._has_statistics(file, group)
+            and self._has_statistics(file, group, traits)
         )
 
-    def _has_statistics(self, file: DataFile, group: StoredRowGroup) -> bool:
-        schema, traits = self._table.schema, FileTraits(self._task.output_level, "parquet")
+    def _has_statistics(self, file: DataFile, group: StoredRowGroup, traits: FileTraits) -> bool:
+        schema = self._table.schema
         numbers = without_nan(self._table.schema_of(file.schema_id), file)
         _, modes = stats_modes(self._table.options, traits, keys=schema.key_type.names, values=schema.row_type.names)
         for field, mode in zip(schema.row_type, modes, strict=True):

@@ -150,6 +150,12 @@ class OpenFile:
         """Bytes in memory of the rows that wait for their row group."""
         return self._writer.bytes_pending
 
+    @property
+    def rows_pending(self) -> int:
+        """Rows that wait for their row group, of a Parquet file."""
+        assert isinstance(self._writer, ParquetWriter)
+        return self._writer.rows_pending
+
     def close_row_group(self) -> None:
         self._writer.close_row_group()
 

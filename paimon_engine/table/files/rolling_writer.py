@@ -146,6 +146,11 @@ class RollingWriter:
         if opened.is_full(self._table.options.target_file_size_bytes):
             self._roll()
 
+    @property
+    def rows_pending(self) -> int:
+        """Rows that are not in a complete row group yet, of Parquet files."""
+        return 0 if self._open is None else self._open.rows_pending
+
     def close_row_group(self) -> None:
         """Encodes the rows that wait in memory; the file stays open.
 
