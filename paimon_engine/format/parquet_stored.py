@@ -89,7 +89,7 @@ class StoredFile:
         reading = reading_of(StoredRows(file, self._source, self.path, leaves, groups, self.file), self._limit)
         longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
         size = reading.rows if end is None else min(reading.rows, end)
-        self._watch.expect_again(longest, batch_rows=size)
+        self._watch.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes)
         file = self.file(reading.dictionaries)
         batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)
         int96 = int96_columns(file.schema, paths)
@@ -109,6 +109,7 @@ class StoredFile:
                 plain = decoded(rows, self._kept, self._limit.size_bytes)
                 yield from plain if physical == schema else self._joined(plain, schema)
             self._watch.begin_batch()
+        self._watch.finish()
 
     def _joined(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         from paimon_engine.format.shredded_variants import joined

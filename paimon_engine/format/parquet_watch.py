@@ -11,7 +11,7 @@ import io
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 import pyarrow.parquet as pq
 
@@ -21,6 +21,17 @@ from paimon_engine.format.thrift_compact import DECODE_ERRORS
 
 _HEADER_BYTES_MAX: Final = 16 << 20
 """Arrow takes no longer header (`parquet::kDefaultMaxPageHeaderSize`)."""
+
+
+@runtime_checkable
+class Ranged(Protocol):
+    """A file of a store that takes long to answer, and that wants to know what is read next (`storage.remote_file`)."""
+
+    def look(self) -> None:
+        """From now on only a little is read here and there."""
+
+    def expect(self, groups: Sequence[Sequence[tuple[int, int]]], size_bytes: int) -> None:
+        """From now on these ranges, by begin and end, are read in order, those of a group in turns."""
 
 
 class WatchedFile:
@@ -35,6 +46,7 @@ class WatchedFile:
         self._path = path
         self._begins: list[int] = []
         self._chunks: list[_Chunk] = []
+        self._groups: list[list[tuple[int, int]]] = []
         self._at = 0
         self._end: int | None = None
 
@@ -60,14 +72,27 @@ class WatchedFile:
             if other.pages.begin < one.pages.end:
                 raise damaged(self._path, f"column chunks overlap at byte {other.pages.begin}")
         self._chunks, self._begins = chunks, [chunk.pages.begin for chunk in chunks]
+        self._groups = [
+            [(chunk.pages.begin, chunk.pages.end) for chunk in found[number : number + len(indices)]]
+            for number in range(0, len(found), max(1, len(indices)))
+        ]
+        if isinstance(self._source, Ranged):
+            self._source.look()
 
-    def expect_again(self, longest_bytes: Mapping[int, int], *, batch_rows: int) -> None:
-        """The same chunks are read once more from their begin.
+    def expect_again(self, longest_bytes: Mapping[int, int], *, batch_rows: int, size_bytes: int) -> None:
+        """The same chunks are read once more from their begin, and at most so many bytes of a row group held at a time.
 
         For each index comes the longest value of its dictionaries, not used behind a plain page; 0: it may be.
         """
         for chunk in self._chunks:
             chunk.restart(batch_rows, longest_bytes[chunk.index])
+        if isinstance(self._source, Ranged):
+            self._source.expect(self._groups, size_bytes)
+
+    def finish(self) -> None:
+        """They are not read any more."""
+        if isinstance(self._source, Ranged):
+            self._source.expect((), 0)
 
     def begin_batch(self) -> None:
         """The next rows are decoded now."""

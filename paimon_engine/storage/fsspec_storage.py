@@ -33,8 +33,8 @@ from paimon_engine.storage.absence import AbsenceProbe
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import CONDITIONAL_PUT
 from paimon_engine.storage.reading import MappedFile
+from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
 
-_READ_AHEAD_BYTES = 4 << 20
 _REQUESTS_AT_ONCE = 16
 _CREATE_TRIES = 5
 
@@ -98,11 +98,22 @@ class FsspecStorage:
             return cast("bytes", self._fs.cat_file(self._native(path), **self._whole))
 
     def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
-        if self._is_object_store and size_bytes is not None and size_bytes <= _READ_AHEAD_BYTES:
+        if not self._is_object_store:
+            with _mapped(path):
+                file = self._fs.open(self._native(path), "rb", cache_type="readahead", block_size=READ_AHEAD_BYTES)
+            return cast("BinaryIO", MappedFile(file, path, _mapped))
+        if size_bytes is not None and size_bytes <= READ_AHEAD_BYTES:
             return io.BytesIO(self.read(path))
-        with _mapped(path):
-            file = self._fs.open(self._native(path), "rb", cache_type="readahead", block_size=_READ_AHEAD_BYTES)
-        return cast("BinaryIO", MappedFile(file, path, _mapped))
+        info = self.stat(path)
+        if info.is_dir:
+            raise NotFoundError(f"No such file: {path}")
+
+        def read_range(begin: int, count: int) -> bytes:
+            with _mapped(path):
+                found = self._fs.cat_file(self._native(path), start=begin, end=begin + count, **self._whole)
+                return cast("bytes", found)
+
+        return cast("BinaryIO", RemoteFile(path, info.size_bytes, read_range))
 
     @property
     def is_object_store(self) -> bool:

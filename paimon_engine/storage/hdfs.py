@@ -31,7 +31,7 @@ from paimon_engine.errors import (
     shown_cause,
 )
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.storage.reading import RangeFile
+from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
 
 SCHEMES: Final = ("hdfs", "viewfs")
 
@@ -40,7 +40,6 @@ _PRINCIPAL: Final = "security.kerberos.login.principal"
 _KEYTAB: Final = "security.kerberos.login.keytab"
 _HADOOP_PREFIX: Final = "hadoop."
 _SETTING_PREFIXES: Final = ("dfs.", "fs.")
-_READ_AHEAD_BYTES: Final = 4 << 20
 _REQUESTS_AT_ONCE: Final = 16
 _SHOWN_MAX: Final = 300
 
@@ -65,14 +64,14 @@ class HdfsStorage:
         return _mapped(path, lambda: cast("bytes", self._client(path).read(self._native(path)).read()))
 
     def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
-        if size_bytes is not None and size_bytes <= _READ_AHEAD_BYTES:
+        if size_bytes is not None and size_bytes <= READ_AHEAD_BYTES:
             return io.BytesIO(self.read(path))
         reader = _mapped(path, lambda: self._client(path).read(self._native(path)))
 
         def read_range(begin: int, count: int) -> bytes:
             return _mapped(path, lambda: cast("bytes", reader.read_range(begin, count)))
 
-        return io.BufferedReader(RangeFile(path, len(reader), read_range), _READ_AHEAD_BYTES)
+        return cast("BinaryIO", RemoteFile(path, len(reader), read_range, from_threads=False))
 
     def writer(self, path: str) -> BinaryIO:
         return cast("BinaryIO", _Writer(self, path, self._begin(path)))

@@ -30,7 +30,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.storage.absence import AbsenceProbe
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.storage.reading import RangeFile
+from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
 
 SCHEMES: Final[Mapping[str, str]] = {"oss": "oss", "cosn": "cos", "cos": "cos", "obs": "obs"}
 """The service of each scheme; `cosn` is Hadoop's name of COS."""
@@ -58,7 +58,6 @@ _COS_REGION: Final = "fs.cosn.bucket.region"
 _COS_ENDPOINT: Final = "fs.cosn.bucket.endpoint_suffix"
 _SET_HERE: Final = frozenset({"scheme", "bucket", "root"})
 
-_READ_AHEAD_BYTES: Final = 4 << 20
 _PART_BYTES: Final = 8 << 20
 _REQUESTS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 60.0
@@ -103,7 +102,7 @@ class OpenDalStorage:
             return cast("bytes", self._client(path).read(_key(path)))
 
     def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
-        if size_bytes is not None and size_bytes <= _READ_AHEAD_BYTES:
+        if size_bytes is not None and size_bytes <= READ_AHEAD_BYTES:
             return io.BytesIO(self.read(path))
         info = self.stat(path)
         if info.is_dir:
@@ -114,7 +113,7 @@ class OpenDalStorage:
             with self._mapped(path):
                 return cast("bytes", client.read(_key(path), offset=begin, size=count))
 
-        return io.BufferedReader(RangeFile(path, info.size_bytes, read_range), _READ_AHEAD_BYTES)
+        return cast("BinaryIO", RemoteFile(path, info.size_bytes, read_range))
 
     def writer(self, path: str) -> BinaryIO:
         self._check_writable(path)

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from paimon_engine import Catalog, NotFoundError, StorageError, Table, col, open_table
 from paimon_engine.cli import app
 from paimon_engine.env import EnvConfig
+from paimon_engine.storage.remote_file import READ_AHEAD_BYTES
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from tests.storage.conftest import S3Server
@@ -56,6 +58,26 @@ print(json.dumps(done))
 @pytest.fixture
 def catalog(s3_options: dict[str, str]) -> Catalog:
     return Catalog(f"s3://lake/{uuid.uuid4()}", storage_options=s3_options)
+
+
+def test_large_files_are_read_merged_and_searched_in_ranges(catalog: Catalog):
+    table = catalog.create_table("db.large", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+    keys, random = np.arange(400_000), np.random.default_rng(4)
+    texts = [np.char.mod("%x", random.integers(0, 1 << 62, len(keys))).astype(object) for _ in range(2)]
+    for begin, values in zip((0, 1), texts, strict=True):
+        table.write(
+            pa.table({"k": keys[begin::2] if begin else keys, "v": values[begin::2] if begin else values}, SCHEMA)
+        )
+    expected = texts[0].copy()
+    expected[1::2] = texts[1][1::2]
+    sizes = table.files()["file_size_in_bytes"].to_pylist()
+
+    assert max(sizes) > READ_AHEAD_BYTES
+    assert table.to_arrow().sort_by("k")["v"].to_pylist() == expected.tolist()
+    table.compact(full=True)
+    assert table.to_arrow()["v"].to_pylist() == expected.tolist()
+    assert table.to_arrow(where="k = 123457").to_pylist() == [{"k": 123_457, "v": expected[123_457]}]
+    assert table.verify("rows").problems == ()
 
 
 def make(catalog: Catalog, **options: str) -> Table:
