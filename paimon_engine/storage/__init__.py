@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from paimon_engine.storage.base import FileInfo, Storage
+from paimon_engine.storage.base import FileInfo, Opener, Storage
 from paimon_engine.storage.local import LocalStorage
 from paimon_engine.storage.memory import MemoryStorage
 
@@ -16,6 +16,7 @@ __all__ = [
     "FileInfo",
     "LocalStorage",
     "MemoryStorage",
+    "Opener",
     "Storage",
     "storage_for",
 ]

@@ -25,6 +25,14 @@ class FileInfo:
     is_dir: bool
 
 
+class Opener(Protocol):
+    """What opens files for reading."""
+
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
+        """As `Storage.open`."""
+        ...
+
+
 class Storage(Protocol):
     """Files by full path; safe to use from many threads.
 

@@ -69,7 +69,7 @@ class RemoteFile(io.RawIOBase):
         """Begins to fetch a range; a function that gives it."""
         if not self._from_threads:
             return lambda: self._fetched(begin, count)
-        future: Future[bytes] = _pool(os.getpid()).submit(self._fetched, begin, count)
+        future: Future[bytes] = request_pool().submit(self._fetched, begin, count)
         return future.result
 
     def _fetched(self, begin: int, count: int) -> bytes:
@@ -207,7 +207,12 @@ def _lanes(
     return [_Lane(group, begin, end, piece_bytes, fetch) for begin, end in joined]
 
 
+def request_pool() -> ThreadPoolExecutor:
+    """The threads of this process for requests that wait for no others."""
+    return _pool(os.getpid())
+
+
 @lru_cache(maxsize=1)
 def _pool(_process: int) -> ThreadPoolExecutor:
-    """The threads of this process for requests; a forked one has none of its parent's."""
+    # A forked process has none of its parent's threads.
     return ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="paimon-ranges")

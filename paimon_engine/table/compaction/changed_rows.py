@@ -29,8 +29,10 @@ from paimon_engine.merge.records import LEVEL, drop_retracts
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.predicate import Predicate
+from paimon_engine.storage import Opener
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
+from paimon_engine.table.files.files_ahead import files_ahead
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import to_arrow
@@ -71,6 +73,7 @@ class ChangedRows:
             ignored = options.changelog_row_deduplicate_ignore_fields
             compared = tuple(name for name in table.schema.row_type.names if name not in ignored)
         emits = options.changelog_producer in ("lookup", "full-compaction")
+        self._ahead: Opener | None = None
         self._keep = keep_unexpired(table)
         self._blank = pa.record_batch({})
         self._rule = ChangeRule(task.changes, task.output_level, emits, compared)
@@ -91,6 +94,9 @@ class ChangedRows:
         looked_up = self._looked_up(section)
         inputs = sorted((_RunFiles(run, (_INPUT,) * len(run)) for run in section), key=lambda run: run.sequence_range)
         runs = [*looked_up, *inputs]
+        read = tuple(run.files for run in runs)
+        read = read if self._keys is None else self._keys.reached(read)
+        self._ahead = files_ahead(self._table, [(self._location.directory, read, {})])
         ranges = [run.sequence_range for run in runs]
         in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
         order = replace(sequence_order(self._table.options), by_arrival=in_order)
@@ -158,7 +164,7 @@ class ChangedRows:
             with_system_columns=not keys_only or self._table.options.ignore_delete,
             mask=RowMask(self._vectors.deleted_rows(file.name)),
             where=where,
-            scan=ScanOptions(self._task.limit),
+            scan=ScanOptions(self._task.limit, ahead=self._ahead),
             position_column=POSITION if self._marks else None,
         )
         for read in found:

@@ -26,6 +26,7 @@ from paimon_engine.meta.column_files import anchor, joined_groups
 from paimon_engine.meta.files_beside import of_data_files
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.storage import Opener
 from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.compaction.changelog_copies import ChangelogBeside
 from paimon_engine.table.compaction.clustered import rewrite_clustered
@@ -34,6 +35,7 @@ from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
 from paimon_engine.table.files.file_index import wanted_indexes
+from paimon_engine.table.files.files_ahead import files_ahead
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.files.rolling_writer import RollingWriter, in_one_file
@@ -121,6 +123,7 @@ class _Rewrite:
         self._changelog: list[DataFile] = []
         self._vectors = BucketVectors(table, task.partition, task.bucket, vectors)
         self._copies = RowGroupCopies(table, task, self._vectors, work.copied_bytes_min)
+        self._ahead: Opener | None = None
         self._changed = ChangedRows(table, task, self._vectors) if task.changes is not None else None
 
     def run(self) -> CommitMessage:
@@ -174,8 +177,12 @@ class _Rewrite:
         return writer
 
     def _rewrite(self, group: tuple[Section, ...], *, needs_changes: bool) -> None:
+        """Merges the sections of a group into new files, and what that changes into changelog files."""
         writer = self._writer(group[0][0][0].min_sequence_number)
         beside = ChangelogBeside(writer, partial(self._writer, changelog=True), self._copies)
+        directory = bucket_location(self._table, self._task.partition, self._task.bucket).directory
+        reached = (section if self._keys is None else self._keys.reached(section) for section in group)
+        self._ahead = files_ahead(self._table, ((directory, section, {}) for section in reached))
         for section in group:
             merged = self._changes(section) if needs_changes else self._unchanged(section)
             # Nothing may be written any more while a failure deletes what was written.
@@ -249,7 +256,7 @@ class _Rewrite:
                         columns,
                         with_system_columns=False,
                         mask=RowMask(deleted),
-                        scan=ScanOptions(task.limit),
+                        scan=ScanOptions(task.limit, ahead=self._ahead),
                     )
             return
         copies = self._copies.of(section)
@@ -264,6 +271,7 @@ class _Rewrite:
             limit=task.limit,
             dictionary_columns=self._dictionary_columns(),
             row_groups=copies.left,
+            ahead=self._ahead,
         )
         for rows in copies.among(merged, table.schema.key_type):
             if isinstance(rows, CopiedRowGroup):

@@ -27,7 +27,7 @@ from paimon_engine.meta.row_tracking import (
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.snapshot_order import has_number_of_snapshot
 from paimon_engine.predicate import Predicate
-from paimon_engine.storage import Storage
+from paimon_engine.storage import Opener, Storage
 from paimon_engine.table.files.entry_check import RowCheck
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import FileFilter, file_filter
@@ -78,13 +78,14 @@ class ScanOptions:
 
     Of a Parquet file all row groups but `row_groups` may be left out, and text columns in `dictionary_columns` may come
     as Arrow dictionaries. If `omittable` is given, the system columns and those in it may be left out of a file in
-    which all rows are inserts.
+    which all rows are inserts. `ahead` opens the file, if it is given.
     """
 
     limit: BatchLimit = BATCH_LIMIT
     dictionary_columns: Collection[str] = ()
     row_groups: Collection[int] | None = None
     omittable: Collection[str] | None = None
+    ahead: Opener | None = None
 
 
 ALL_ROWS: Final = RowMask()
@@ -147,7 +148,7 @@ def read_data_file(
     check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(mask.deleted)
     lost = _lost_keys(table, path, file, file_schema, source)
-    with reading_needed(table, path, file.size_bytes, storage=source) as stream:
+    with reading_needed(table, path, file.size_bytes, storage=scan.ahead or source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
             stream,

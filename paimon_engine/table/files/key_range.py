@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from paimon_engine.format.binary_row import decode_row, to_arrow_array
 from paimon_engine.lsm.levels import key_order
+from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.keys import count_up_to, normalise_keys
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
@@ -45,6 +46,10 @@ class RangeReader:
         """Whether a file may have rows in the range."""
         above = self._low is None or self._order(self._low.row) < self._order(file.max_key)
         return above and (self._high is None or self._order(file.min_key) <= self._order(self._high.row))
+
+    def reached(self, section: Section) -> Section:
+        """The runs of a section without files that have no rows in the range."""
+        return tuple(tuple(file for file in run if self.reaches(file)) for run in section)
 
     @property
     def conjuncts(self) -> list[Predicate]:

@@ -35,6 +35,7 @@ from paimon_engine.predicate import (
     matching_rows,
     root_columns,
 )
+from paimon_engine.storage import Opener
 from paimon_engine.supported import check_readable
 from paimon_engine.table.files.data_file import (
     BucketLocation,
@@ -44,13 +45,14 @@ from paimon_engine.table.files.data_file import (
     read_data_file,
 )
 from paimon_engine.table.files.deletion_vectors import DeletedRows, VectorReader
+from paimon_engine.table.files.files_ahead import files_ahead
 from paimon_engine.table.files.index_filter import index_filter, selected_rows
 from paimon_engine.table.files.projection import narrowed, path_of, projected, projected_schema
 from paimon_engine.table.read.batches import in_step
 from paimon_engine.table.read.blob_values import BlobColumns
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
 from paimon_engine.table.read.scan import Split, plan_splits, usable_conjuncts
-from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.types import is_blob
 
 if TYPE_CHECKING:
@@ -125,6 +127,7 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
     unmerged = _columns_of_merges(narrow, rows, needed)
     conjuncts = usable_conjuncts(table, rows.file_filter)
     of_values = [part for part in conjuncts if columns_of(part).isdisjoint(table.schema.partition_keys)]
+    ahead = _ahead(narrow, splits)
     for split in splits:
         location = bucket_location(table, split.partition, split.bucket)
         for section in split.sections:
@@ -139,9 +142,22 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
                 omittable,
                 directories=split.directories,
                 epochs=split.epochs,
+                ahead=ahead,
             )
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
+
+
+def _ahead(table: TableHandle, splits: Sequence[Split]) -> Opener | None:
+    """What opens the files of splits, some of them before they are read, where the store takes long to answer."""
+    return files_ahead(
+        table,
+        (
+            (bucket_path(table, split.partition, split.bucket), section, split.directories)
+            for split in splits
+            for section in split.sections
+        ),
+    )
 
 
 def read_split(table: TableHandle, split: Split, rows: RowSelection) -> Iterator[pa.RecordBatch]:
@@ -234,6 +250,7 @@ class SectionFiles:
     row_groups: Mapping[str, Collection[int]] = field(default_factory=dict)
     directories: Mapping[str, str] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
+    ahead: Opener | None = None
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
         location = self.location
@@ -251,7 +268,9 @@ class SectionFiles:
             with_system_columns=with_system_columns,
             mask=RowMask(deleted, selected),
             where=self.where,
-            scan=ScanOptions(self.limit, self.dictionary_columns, self.row_groups.get(file.name), self.omittable),
+            scan=ScanOptions(
+                self.limit, self.dictionary_columns, self.row_groups.get(file.name), self.omittable, self.ahead
+            ),
         )
 
     def run_rows(
@@ -350,17 +369,29 @@ def merge_section(
     dictionary_columns: Collection[str] = (),
     row_groups: Mapping[str, Collection[int]] = MappingProxyType({}),
     directories: Mapping[str, str] = MappingProxyType({}),
+    ahead: Opener | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
     `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
     merge to a range. Of files that are in `row_groups` no other row groups are read. Each run is read in batches within
     `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries. `directories` has those of files, by
-    name, that are not at `location`.
+    name, that are not at `location`. Files are opened by `ahead`, if it is given.
     """
     where = () if keys is None else keys.begin_conjuncts
     files = SectionFiles(
-        table, location, columns, vectors, where, None, keys, limit, keep, dictionary_columns, row_groups, directories
+        table,
+        location,
+        columns,
+        vectors,
+        where,
+        keys=keys,
+        limit=limit,
+        keep=keep,
+        dictionary_columns=dictionary_columns,
+        row_groups=row_groups,
+        directories=directories,
+        ahead=ahead,
     )
     yield from _one_per_key(files, section, equal_sequences=False)
 

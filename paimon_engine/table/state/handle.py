@@ -19,7 +19,7 @@ from paimon_engine.meta.names import check_inside_directory
 from paimon_engine.meta.paths import BRANCH_DIRECTORY, MAIN_BRANCH, TablePaths, partition_path
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
-from paimon_engine.storage import Storage
+from paimon_engine.storage import Opener, Storage
 from paimon_engine.storage.fenced import fenced
 from paimon_engine.table.state.metadata_memory import MetadataMemory
 from paimon_engine.table.state.schema_service import SchemaService
@@ -233,7 +233,7 @@ def open_needed(
 
 @contextmanager
 def reading_needed(
-    table: TableHandle, path: str, size_bytes: int | None = None, *, storage: Storage | None = None
+    table: TableHandle, path: str, size_bytes: int | None = None, *, storage: Opener | None = None
 ) -> Iterator[BinaryIO]:
     """As `open_needed`, for a `with` block: the same error is raised if the file is deleted while it is read."""
     try:

@@ -1,0 +1,96 @@
+"""Small data files of a read, fetched side by side, some of them before they are opened.
+
+On object stores a request takes as long as to decode thousands of rows. A merge opens the first file of each run at
+once, and small files that follow each other are read one after another; each was a request that was waited for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from itertools import zip_longest
+from typing import BinaryIO, Final
+
+from paimon_engine.errors import PaimonError
+from paimon_engine.lsm.sections import Section
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.storage import Opener
+from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, REQUESTS_AT_ONCE, request_pool
+from paimon_engine.table.files.external import data_file_at, store_of
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.side_by_side import is_on_object_store
+
+_HELD_BYTES: Final = 32 << 20
+"""Bytes of files that are fetched and not opened."""
+
+
+SectionAt = tuple[str, Section, Mapping[str, str]]
+"""The directory of a bucket, a section of its files, and the directories of those that are elsewhere, by name."""
+
+
+def files_ahead(table: TableHandle, sections: Iterable[SectionAt]) -> Opener | None:
+    """What opens the files of sections that are read one after another, on an object store; else None."""
+    return _FilesAhead(table, iter(sections)) if is_on_object_store(table) else None
+
+
+class _FilesAhead:
+    """Opens files; those that are small are fetched before, in the order in which they are read.
+
+    Of the first section as many as it has runs, since a merge opens the first file of each at once; then more and more,
+    so that a reader who stops early has caused few requests that it did not need.
+    """
+
+    def __init__(self, table: TableHandle, sections: Iterator[SectionAt]) -> None:
+        """Nothing is fetched before the first file is opened."""
+        self._table = table
+        self._sections = sections
+        self._next: deque[tuple[str, DataFile]] = deque()
+        self._at_once = 1
+        self._under_way: dict[str, tuple[Future[BinaryIO], int]] = {}
+        self._opened: set[str] = set()
+        self._held_bytes = 0
+
+    def _named(self) -> bool:
+        """Whether there is a next file."""
+        while not self._next and (found := next(self._sections, None)) is not None:
+            directory, section, elsewhere = found
+            if not self._opened:
+                self._at_once = max(self._at_once, len(section))
+            self._next.extend((elsewhere.get(file.name, directory), file) for file in _in_order_of_reading(section))
+        return bool(self._next)
+
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
+        """As `Storage.open`."""
+        self._fetch()
+        self._opened.add(path)
+        self._at_once = min(2 * self._at_once, 2 * REQUESTS_AT_ONCE)
+        found = self._under_way.pop(path, None)
+        if found is None:
+            return store_of(self._table, path).open(path, size_bytes=size_bytes)
+        future, held_bytes = found
+        self._held_bytes -= held_bytes
+        self._fetch()
+        return future.result()
+
+    def _fetch(self) -> None:
+        """Begins to fetch the next files, as many as there is room for."""
+        while len(self._under_way) < self._at_once and self._held_bytes < _HELD_BYTES and self._named():
+            directory, file = self._next.popleft()
+            if file.size_bytes > READ_AHEAD_BYTES:
+                continue
+            try:
+                storage, directory = data_file_at(self._table, directory, file)
+            except PaimonError:
+                continue  # It is raised where the file is read, if it is.
+            path = f"{directory}/{file.name}"
+            if path in self._opened or path in self._under_way:
+                continue
+            future = request_pool().submit(storage.open, path, size_bytes=file.size_bytes)
+            self._under_way[path] = future, file.size_bytes
+            self._held_bytes += file.size_bytes
+
+
+def _in_order_of_reading(section: Section) -> list[DataFile]:
+    """The files of a section: the first ones of all runs, which a merge opens at once, then the second ones."""
+    return [file for files in zip_longest(*section) for file in files if file is not None]

@@ -1,0 +1,111 @@
+"""Small files of a table on an object store are fetched side by side, before they are opened."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, NotFoundError, Table
+from paimon_engine.storage.fsspec_storage import FsspecStorage
+from paimon_engine.storage.remote_file import REQUESTS_AT_ONCE
+
+pytestmark = pytest.mark.s3
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+FILES = 12
+
+
+class Reads:
+    """Which data files were read as a whole, and how many at the same time at most."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.most = self._now = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def of(self, path: str) -> Iterator[None]:
+        with self._lock:
+            self.paths.append(path.rsplit("/", 1)[-1])
+            self._now += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0.02)
+        yield
+        with self._lock:
+            self._now -= 1
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    found, read = Reads(), FsspecStorage.read
+
+    def noted(self: FsspecStorage, path: str) -> bytes:
+        if "/data-" not in path:
+            return read(self, path)
+        with found.of(path):
+            return read(self, path)
+
+    monkeypatch.setattr(FsspecStorage, "read", noted)
+    return found
+
+
+def table_of(s3_options: dict[str, str], *, keyed: bool, **options: str) -> Table:
+    catalog = Catalog(f"s3://lake/{uuid.uuid4()}", storage_options=s3_options)
+    given = {"bucket": "1" if keyed else "-1", "num-sorted-run.compaction-trigger": "99", **options}
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"] if keyed else [], options=given)
+    for number in range(FILES):
+        table.write(pa.table({"k": [number, 100], "v": [f"v{number}"] * 2}, SCHEMA))
+    return table
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_read_waits_for_several_files_at_once(s3_options: dict[str, str], reads: Reads, *, keyed: bool):
+    table = table_of(s3_options, keyed=keyed)
+    rows = table.to_arrow()
+
+    assert rows.num_rows == (FILES + 1 if keyed else 2 * FILES)
+    assert len(reads.paths) == len({*reads.paths}) == FILES
+    assert 4 <= reads.most <= REQUESTS_AT_ONCE
+
+
+@pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup"}], ids=["plain", "with a changelog"])
+def test_a_compaction_does_so_too(s3_options: dict[str, str], reads: Reads, options: dict[str, str]):
+    table = table_of(s3_options, keyed=True, **options)
+
+    table.compact(full=True)
+
+    assert reads.most >= 4
+    assert {*reads.paths[:FILES]} == {*reads.paths}
+    assert table.to_arrow().num_rows == FILES + 1
+
+
+def test_a_compaction_of_an_append_table_does_so_too(s3_options: dict[str, str], reads: Reads):
+    table = table_of(s3_options, keyed=False)
+
+    table.compact(full=True)
+
+    assert reads.most >= 4
+    assert table.to_arrow().num_rows == 2 * FILES
+
+
+def test_who_stops_early_has_caused_few_requests(s3_options: dict[str, str], reads: Reads):
+    table = table_of(s3_options, keyed=False)
+
+    assert table.to_arrow(limit=1).num_rows == 1
+
+    assert len(reads.paths) <= 3
+
+
+def test_a_file_that_is_gone_says_so(s3_options: dict[str, str]):
+    table = table_of(s3_options, keyed=False)
+    path = table.files()["file_path"].to_pylist()[7]
+    table._handle.env.storage.delete([path])
+
+    with pytest.raises(NotFoundError, match=r"data-.* is missing"):
+        table.to_arrow()
