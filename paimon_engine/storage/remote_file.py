@@ -142,18 +142,19 @@ class RemoteFile(io.RawIOBase):
 
 
 class _Lane:
-    """A range that is read in order, in pieces of which the next one is fetched ahead.
+    """A range that is read in order, in pieces of which the next one is fetched ahead; or several, in a single piece.
 
     With its last piece the ranges `following` it begin, so that one group is fetched while the one before is read.
     """
 
     def __init__(
-        self, group: int, begin: int, end: int, piece_bytes: int, fetch: Callable[[int, int], Callable[[], bytes]]
+        self, group: int, ranges: Sequence[Range], piece_bytes: int, fetch: Callable[[int, int], Callable[[], bytes]]
     ) -> None:
-        self.group, self.begin, self.end = group, begin, end
+        self.group, self.begin, self.end = group, ranges[0][0], ranges[-1][1]
+        self._unread_bytes = sum(end - begin for begin, end in ranges)
         self._piece_bytes = piece_bytes
         self._fetch = fetch
-        self._piece_begin, self._piece = begin, b""
+        self._piece_begin, self._piece = self.begin, b""
         self._next: tuple[int, Callable[[], bytes]] | None = None
         self.is_started = False
         self.following: list[_Lane] = []
@@ -186,7 +187,8 @@ class _Lane:
             self._piece = fetched()
             self._fetch_next(self._piece_begin + self._piece_bytes)
         data = self._piece[at - self._piece_begin : at - self._piece_begin + count]
-        if at + len(data) == self.end:
+        self._unread_bytes -= len(data)
+        if self._unread_bytes <= 0:
             self.release()
         return data
 
@@ -197,14 +199,17 @@ def _lanes(
     """The ranges, small neighbours joined, each with pieces of so many bytes that all together take `size_bytes`."""
     if not ranges:
         return []
-    piece_bytes = min(READ_AHEAD_BYTES, max(_PIECE_BYTES_MIN, size_bytes // (2 * len(ranges))))
-    joined: list[Range] = []
+    # This group and the next one may be held completely; or two pieces of each range.
+    fits = 2 * sum(end - begin for begin, end in ranges) <= size_bytes
+    piece_bytes = READ_AHEAD_BYTES if fits else size_bytes // (2 * len(ranges))
+    piece_bytes = min(READ_AHEAD_BYTES, max(_PIECE_BYTES_MIN, piece_bytes))
+    joined: list[list[Range]] = []
     for begin, end in sorted(ranges):
-        if joined and begin - joined[-1][1] <= _GAP_BYTES_MAX and end - joined[-1][0] <= piece_bytes:
-            joined[-1] = joined[-1][0], end
+        if joined and begin - joined[-1][-1][1] <= _GAP_BYTES_MAX and end - joined[-1][0][0] <= piece_bytes:
+            joined[-1].append((begin, end))
         else:
-            joined.append((begin, end))
-    return [_Lane(group, begin, end, piece_bytes, fetch) for begin, end in joined]
+            joined.append([(begin, end)])
+    return [_Lane(group, neighbours, piece_bytes, fetch) for neighbours in joined]
 
 
 def request_pool() -> ThreadPoolExecutor:

@@ -6,6 +6,7 @@ import io
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -57,7 +58,7 @@ class Store:
 def groups_of(random: Random, size: int) -> list[list[Range]]:
     """Ranges one behind the other, some with gaps between them, in groups of as many."""
     ends = sorted(random.sample(range(size), 2 * random.randint(1, 12)))
-    ranges = list(zip(ends[::2], ends[1::2], strict=True))
+    ranges = list(zip(ends[::2], ends[1::2], strict=True)) if random.random() < 0.4 else list(pairwise(ends))
     width = random.randint(1, len(ranges))
     return [ranges[begin : begin + width] for begin in range(0, len(ranges), width)]
 
@@ -138,12 +139,30 @@ def test_what_is_held_keeps_to_the_size_that_was_given():
 def test_the_first_pieces_of_a_group_are_under_way_together():
     store = Store(bytes(8 << 20), seconds=0.05)
     file = store.file()
-    file.expect([[(number << 20, (number + 1) << 20) for number in range(8)]], 16 << 20)
+    # Not neighbours, which would be joined.
+    file.expect([[((number << 20) + 5_000, (number + 1) << 20) for number in range(8)]], 16 << 20)
 
+    file.seek(5_000)
     file.read(10)
 
     assert len(store.requests) == 8
     assert store.most_under_way >= 4
+
+
+def test_a_group_that_fits_is_fetched_in_few_requests():
+    """Of many columns each has few bytes."""
+    store = Store(bytes(20 << 20))
+    file = store.file()
+    width = (10 << 20) // 500
+    groups = [
+        [(begin + number * width, begin + (number + 1) * width) for number in range(500)] for begin in (0, 10 << 20)
+    ]
+    file.expect(groups, 40 << 20)
+
+    in_turns(file, groups, 5_000)
+
+    assert len(store.requests) == 6
+    assert store.fetched_bytes <= 20 << 20
 
 
 def test_without_expectations_some_megabytes_are_fetched_at_once():
