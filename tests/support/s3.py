@@ -18,26 +18,35 @@ BUCKET = "lent"
 START_TIMEOUT_S = 60
 
 
-_ONE_AT_A_TIME = """
-import sys
+_SERVER = """
+import sys, time
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 application = DomainDispatcherApplication(create_backend_app)
-log = open(sys.argv[2], "a", buffering=1) if len(sys.argv) > 2 else None
+seconds, log = float(sys.argv[2]), open(sys.argv[3], "a", buffering=1) if len(sys.argv) > 3 else None
 def noted(environ, start):
     verb = "LIST" if "list-type" in environ["QUERY_STRING"] else environ["REQUEST_METHOD"]
-    print(verb, environ["PATH_INFO"], file=log)
-    return application(environ, start)
-make_server("127.0.0.1", int(sys.argv[1]), noted if log else application, threaded=False).serve_forever()
+    def started(status, headers, *more):
+        size = dict(headers).get("Content-Length", 0) if verb == "GET" and status[0] == "2" else 0
+        print(verb, size, environ["PATH_INFO"], file=log)
+        return start(status, headers, *more)
+    time.sleep(seconds)
+    return application(environ, started if log else start)
+make_server("127.0.0.1", int(sys.argv[1]), noted, threaded=seconds > 0).serve_forever()
 """
+"""Of a port, seconds that each answer takes, and the path of a log; answers one request after another without them."""
 
 
 class RequestLog:
-    """The requests to a server, in order: pairs of verb and path; listings are the verb LIST."""
+    """The requests to a server, in order: pairs of verb and path; listings are the verb LIST.
+
+    `bytes_read` are those of the answers to GET that were taken last.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read = 0
+        self.bytes_read = 0
 
     def take(self) -> list[tuple[str, str]]:
         """The requests since the last time."""
@@ -45,14 +54,19 @@ class RequestLog:
             file.seek(self._read)
             lines = file.readlines()
             self._read = file.tell()
-        return [(verb, path) for verb, _, path in (line.rstrip("\n").partition(" ") for line in lines)]
+        found = [line.rstrip("\n").split(" ", 2) for line in lines]
+        self.bytes_read = sum(int(size) for _, size, _ in found)
+        return [(verb, path) for verb, _, path in found]
 
 
-def start_s3(*, one_at_a_time: bool = False, log: RequestLog | None = None) -> Iterator[dict[str, str]]:
+def start_s3(
+    *, one_at_a_time: bool = False, log: RequestLog | None = None, seconds: float = 0
+) -> Iterator[dict[str, str]]:
     """Options that lead to a server with one bucket; skips where moto or s3fs is not installed.
 
     With `one_at_a_time` it decides races as S3 does: moto looks and writes in two steps, so with threads it would not.
-    Such a server can keep a `log` of its requests.
+    Such a server can keep a `log` of its requests. With `seconds`, each answer takes as long at least, and several
+    requests are answered at once.
     """
     pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
     pytest.importorskip("moto.server", reason='the S3 test server is not installed: pip install "moto[server]"')
@@ -60,8 +74,8 @@ def start_s3(*, one_at_a_time: bool = False, log: RequestLog | None = None) -> I
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    if one_at_a_time:
-        command = [sys.executable, "-W", "ignore", "-c", _ONE_AT_A_TIME, str(port)]
+    if one_at_a_time or seconds:
+        command = [sys.executable, "-W", "ignore", "-c", _SERVER, str(port), str(seconds)]
         if log is not None:
             log.path.touch()
             command.append(str(log.path))
