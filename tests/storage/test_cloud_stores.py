@@ -27,6 +27,7 @@ from paimon_engine.errors import UnsupportedError
 from paimon_engine.storage import Storage, storage_for
 from paimon_engine.storage.create import CONDITIONAL_PUT
 from tests.support.file_system import file_system_of
+from tests.support.large_files import check_large_file
 
 START_TIMEOUT_S = 60
 RACERS = 8
@@ -152,6 +153,11 @@ def test_of_many_at_the_same_time_one_succeeds(cloud: tuple[str, dict[str, str]]
 
     assert len(made) == 1
     assert storage.read(path) == b"of %d" % made[0]
+
+
+def test_a_large_parquet_file_reads_back(cloud: tuple[str, dict[str, str]]):
+    address, options = cloud
+    check_large_file(storage_for(address, options), f"{address}/{uuid.uuid4()}/data.parquet")
 
 
 def test_a_table_is_created_written_and_read_there(cloud: tuple[str, dict[str, str]]):

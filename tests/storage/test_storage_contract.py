@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine.errors import NotFoundError, StorageError
+from tests.support.large_files import check_large_file
 
 AWKWARD = "dt=2013-01-01 %2F+ü'/bucket-0/data [1]*.parquet"
 
@@ -92,6 +93,10 @@ def test_a_reader_seeks(location):
         file.seek(2)
 
         assert (tail, file.read(3), file.tell()) == (b"789", b"234", 5)
+
+
+def test_a_large_parquet_file_reads_back(location):
+    check_large_file(location.storage, location.path("data.parquet"))
 
 
 def test_a_file_that_goes_while_it_is_read_is_not_found(location):
