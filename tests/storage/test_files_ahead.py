@@ -55,12 +55,16 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     return found
 
 
-def table_of(s3_options: dict[str, str], *, keyed: bool, **options: str) -> Table:
+def table_of(
+    s3_options: dict[str, str], *, keyed: bool, between: tuple[str, str] | None = None, **options: str
+) -> Table:
+    """A table of `FILES` files with a value of its own in each, and others that hide it from statistics."""
     catalog = Catalog(f"s3://lake/{uuid.uuid4()}", storage_options=s3_options)
     given = {"bucket": "1" if keyed else "-1", "num-sorted-run.compaction-trigger": "99", **options}
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"] if keyed else [], options=given)
     for number in range(FILES):
-        table.write(pa.table({"k": [number, 100], "v": [f"v{number}"] * 2}, SCHEMA))
+        values = [f"v{number}", f"v{number}"] if between is None else [between[0], f"v{number}", between[1]]
+        table.write(pa.table({"k": [number, 100, 101][: len(values)], "v": values}, SCHEMA))
     return table
 
 
@@ -92,6 +96,16 @@ def test_a_compaction_of_an_append_table_does_so_too(s3_options: dict[str, str],
 
     assert reads.most >= 4
     assert table.to_arrow().num_rows == 2 * FILES
+
+
+def test_files_that_an_index_may_exclude_are_not_fetched(s3_options: dict[str, str], reads: Reads):
+    options = {"file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"}
+    table = table_of(s3_options, keyed=False, between=("a", "z"), **options)
+
+    assert table.to_arrow(where="v IN ('v0', 'v2', 'v4', 'v6', 'v8', 'v10')").num_rows == 6
+
+    # A bloom filter has few false positives.
+    assert 6 <= len(reads.paths) <= 9
 
 
 def test_who_stops_early_has_caused_few_requests(s3_options: dict[str, str], reads: Reads):

@@ -18,6 +18,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.storage import Opener
 from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, REQUESTS_AT_ONCE, request_pool
 from paimon_engine.table.files.external import data_file_at, store_of
+from paimon_engine.table.files.index_filter import SUFFIX as INDEX_SUFFIX
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import is_on_object_store
 
@@ -29,9 +30,12 @@ SectionAt = tuple[str, Section, Mapping[str, str]]
 """The directory of a bucket, a section of its files, and the directories of those that are elsewhere, by name."""
 
 
-def files_ahead(table: TableHandle, sections: Iterable[SectionAt]) -> Opener | None:
-    """What opens the files of sections that are read one after another, on an object store; else None."""
-    return _FilesAhead(table, iter(sections)) if is_on_object_store(table) else None
+def files_ahead(table: TableHandle, sections: Iterable[SectionAt], *, filtered: bool = False) -> Opener | None:
+    """What opens the files of sections that are read one after another, on an object store; else None.
+
+    Of a read that is `filtered`, files with an index beside them are left alone, since it may exclude them.
+    """
+    return _FilesAhead(table, iter(sections), filtered=filtered) if is_on_object_store(table) else None
 
 
 class _FilesAhead:
@@ -41,9 +45,10 @@ class _FilesAhead:
     so that a reader who stops early has caused few requests that it did not need.
     """
 
-    def __init__(self, table: TableHandle, sections: Iterator[SectionAt]) -> None:
+    def __init__(self, table: TableHandle, sections: Iterator[SectionAt], *, filtered: bool) -> None:
         """Nothing is fetched before the first file is opened."""
         self._table = table
+        self._filtered = filtered
         self._sections = sections
         self._next: deque[tuple[str, DataFile]] = deque()
         self._at_once = 1
@@ -77,7 +82,8 @@ class _FilesAhead:
         """Begins to fetch the next files, as many as there is room for."""
         while len(self._under_way) < self._at_once and self._held_bytes < _HELD_BYTES and self._named():
             directory, file = self._next.popleft()
-            if file.size_bytes > READ_AHEAD_BYTES:
+            has_index = any(name.endswith(INDEX_SUFFIX) for name in file.extra_files)
+            if file.size_bytes > READ_AHEAD_BYTES or (self._filtered and has_index):
                 continue
             try:
                 storage, directory = data_file_at(self._table, directory, file)

@@ -127,7 +127,7 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
     unmerged = _columns_of_merges(narrow, rows, needed)
     conjuncts = usable_conjuncts(table, rows.file_filter)
     of_values = [part for part in conjuncts if columns_of(part).isdisjoint(table.schema.partition_keys)]
-    ahead = _ahead(narrow, splits)
+    ahead = _ahead(narrow, splits, filtered=bool(conjuncts))
     for split in splits:
         location = bucket_location(table, split.partition, split.bucket)
         for section in split.sections:
@@ -148,7 +148,7 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection)
             yield from shaped(table, merged, rows)
 
 
-def _ahead(table: TableHandle, splits: Sequence[Split]) -> Opener | None:
+def _ahead(table: TableHandle, splits: Sequence[Split], *, filtered: bool) -> Opener | None:
     """What opens the files of splits, some of them before they are read, where the store takes long to answer."""
     return files_ahead(
         table,
@@ -157,6 +157,7 @@ def _ahead(table: TableHandle, splits: Sequence[Split]) -> Opener | None:
             for split in splits
             for section in split.sections
         ),
+        filtered=filtered,
     )
 
 
