@@ -187,9 +187,11 @@ class _Lane:
             self._piece = fetched()
             self._fetch_next(self._piece_begin + self._piece_bytes)
         data = self._piece[at - self._piece_begin : at - self._piece_begin + count]
-        self._unread_bytes -= len(data)
-        if self._unread_bytes <= 0:
-            self.release()
+        if self._unread_bytes > 0:
+            # Once: what is read again after that, as by a second reader, is held like the rest.
+            self._unread_bytes -= len(data)
+            if self._unread_bytes <= 0:
+                self.release()
         return data
 
 

@@ -121,6 +121,25 @@ def test_ranges_that_are_expected_are_fetched_once(seed: int, *, from_threads: b
     assert fetched.sum() <= sum(end - begin for begin, end in ranges) + 4_096 * len(ranges)
 
 
+def test_two_readers_of_the_same_ranges_do_not_fetch_them_with_each_read():
+    """Columns of INT96 are decoded twice, some rows by one reader, then the same ones by the other."""
+    data = Random(3).randbytes(8 << 20)
+    store = Store(data)
+    file = store.file(from_threads=False)
+    ranges = [(0, 3 << 20), (3 << 20, 8 << 20)]
+    file.expect([ranges], 32 << 20)
+
+    for at in range(0, 5 << 20, 1 << 19):
+        for begin, end in ranges:
+            for _ in range(2):
+                for position in range(begin + at, min(begin + at + (1 << 19), end), 1 << 16):
+                    file.seek(position)
+                    size = min(1 << 16, end - position)
+                    assert file.read(size) == data[position : position + size]
+
+    assert store.fetched_bytes <= 3 * len(data)
+
+
 def test_what_is_held_keeps_to_the_size_that_was_given():
     store = Store(bytes(40 << 20))
     file = store.file(from_threads=False)
