@@ -80,6 +80,18 @@ def table_of(folder: Path, **options: str) -> Table:
     return Catalog(str(folder)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=given)
 
 
+def with_an_older_row(folder: Path, copied: list[int]) -> Table:
+    """A table of keys that its last compaction found new, but for one that it found before."""
+    table = table_of(folder)
+    table.write(rows_of([30]))
+    table.compact(full=True)
+    table.write(rows_of(range(0, 60, 2)))
+    table.write(rows_of(range(1, 60, 2)))
+    copied.clear()
+    table.compact(full=True)
+    return table
+
+
 def changes_of(table: Table) -> list[tuple[Any, ...]]:
     """What the changelog of the newest snapshot says: kind and key, sorted by key."""
     snapshot = table.latest_snapshot_id()
@@ -203,14 +215,7 @@ def test_rows_that_are_all_new_are_encoded_once(tmp_path: Path, copied: list[int
 
 
 def test_a_row_group_with_an_older_row_is_encoded(tmp_path: Path, copied: list[int]):
-    table = table_of(tmp_path)
-    table.write(rows_of([30]))
-    table.compact(full=True)
-    table.write(rows_of(range(0, 60, 2)))
-    table.write(rows_of(range(1, 60, 2)))
-    copied.clear()
-
-    table.compact(full=True)
+    table = with_an_older_row(tmp_path, copied)
 
     assert 0 < sum(copied) < 60
     expected = [("+I", key) for key in range(60) if key != 30]
@@ -336,13 +341,7 @@ def test_nothing_is_left_where_the_data_file_cannot_be_read_back(tmp_path: Path,
 
 
 def test_java_reads_changelogs_with_copies(tmp_path: Path, copied: list[int], oracle: JavaPaimon, newest: NewestPaimon):
-    table = table_of(tmp_path)
-    table.write(rows_of([30]))
-    table.compact(full=True)
-    table.write(rows_of(range(0, 60, 2)))
-    table.write(rows_of(range(1, 60, 2)))
-    copied.clear()
-    table.compact(full=True)
+    table = with_an_older_row(tmp_path, copied)
     last = table.latest_snapshot_id() or 0
 
     assert copied
