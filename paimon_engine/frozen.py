@@ -23,6 +23,10 @@ class Same:
     def __init__(self, value: Any) -> None:
         self.value = value
 
+    def at(self, _places: object) -> Same:
+        """The column of the instances at these places."""
+        return self
+
 
 FieldValues = Sequence[Any] | Same
 """Of one field, for all instances."""

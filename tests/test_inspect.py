@@ -91,6 +91,23 @@ def test_buckets_sum_up_to_partitions() -> None:
         assert sum(by_bucket[column].to_pylist()) == sum(by_partition[column].to_pylist()) > 0
 
 
+@pytest.mark.parametrize("name", [*CASES, "part_null_append", "dv_parquet"])
+def test_buckets_are_the_sums_of_their_files(name: str) -> None:
+    table = _open(name)
+    files = inspect.files(table, latest_snapshot(table))
+    sums = {"record_count": "sum", "file_size_in_bytes": "sum", "bucket": "count", "creation_time": "max"}
+    expected = files.group_by(["partition", "bucket"]).aggregate(list(sums.items()))
+    names = ["partition", "bucket", *(f"{column}_{how}" for column, how in sums.items())]
+
+    found = inspect.buckets(table, latest_snapshot(table))
+
+    assert _as_rows(found) == sorted(_as_rows(expected.select(names)), key=lambda row: (str(row[0]), row[1]))
+
+
+def _as_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
 def test_partitions_are_named_by_column_and_value() -> None:
     table = _open("part_null_append")
 

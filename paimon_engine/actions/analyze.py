@@ -26,7 +26,8 @@ from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.read.reader import RowSelection, check_rows, read_split
-from paimon_engine.table.read.scan import Split, plan_splits
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot

@@ -20,6 +20,7 @@ from paimon_engine.format.binary_row import (
     COMPACT_TIMESTAMP_PRECISION_MAX,
     NANOS_PER_MILLI,
     NANOS_PER_UNIT,
+    decode_row,
     null_bits_size,
 )
 from paimon_engine.format.byte_spans import Ints, bytes_at, cut
@@ -37,6 +38,14 @@ _NUMBERS: Final = {
     TypeRoot.DOUBLE: "<f8",
 }
 _FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+_INTEGERS: Final = (
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.DATE,
+    TypeRoot.TIME,
+    TypeRoot.BIGINT,
+)
 _ARITY_BYTES: Final = 4
 _SLOT_BYTES: Final = 8
 _INLINE_MARK: Final = 0x80
@@ -84,6 +93,27 @@ def stored_form(data_type: AtomicType, value: Any) -> Any | None:
 
 def _nanos_per_step(data_type: AtomicType) -> int:
     return NANOS_PER_MILLI if data_type.precision <= COMPACT_TIMESTAMP_PRECISION_MAX else NANOS_PER_UNIT["us"]
+
+
+def values_by_column(types: Sequence[DataType], rows: Sequence[bytes]) -> list[list[Any]]:
+    """The internal values of many rows, of each column one list. Raises: as `decode_row`."""
+    is_plain = all(isinstance(one, AtomicType) and (one.root in _INTEGERS or one.root in STRING_ROOTS) for one in types)
+    if not rows or not is_plain:
+        return _one_by_one(types, rows)
+    try:
+        found = BinaryRows(rows, len(types))
+        columns = [found.column(index, one) for index, one in enumerate(types) if isinstance(one, AtomicType)]
+    except NotInColumns:
+        return _one_by_one(types, rows)
+    values = [column.values.astype(object) for column in columns]
+    for column, some in zip(columns, values, strict=True):
+        some[~column.is_set] = None
+    return [some.tolist() for some in values]
+
+
+def _one_by_one(types: Sequence[DataType], rows: Sequence[bytes]) -> list[list[Any]]:
+    decoded = [decode_row(types, row) for row in rows]
+    return [[row[index] for row in decoded] for index in range(len(types))]
 
 
 class BinaryRows:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from paimon_engine.format.binary_columns import values_by_column
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.clustered_keys import ends_type
+from paimon_engine.meta.entry_columns import ColumnarEntries, in_columns
 from paimon_engine.meta.evolution import cast_stats, same_columns
 from paimon_engine.meta.manifest import DataFile, FileSource, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import partition_text, partition_texts
@@ -21,11 +25,14 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import (
     changelog_manifests,
     live_entries,
+    live_in_any_form,
     live_index_files,
     read_index_manifest,
     snapshot_manifests,
 )
 from paimon_engine.types import AtomicType, DataType, RowType
+
+Ints = NDArray[np.int64]
 
 _TIME: Final = pa.timestamp("ms")
 _PARTITION: Final = pa.field("partition", pa.string())
@@ -174,9 +181,10 @@ def partitions(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
     `record_count` counts versions and deletes too; `deleted_record_count` rows marked in deletion vectors, null where
     some vectors do not say how many. Columns that only other catalogs can fill are null.
     """
-    groups: dict[bytes, list[ManifestEntry]] = {}
-    for entry in live_entries(table, snapshot):
-        groups.setdefault(entry.partition, []).append(entry)
+    entries = in_columns(live_in_any_form(table, snapshot))
+    found, codes = entries.partitions()
+    sums = _sums(entries, codes)
+    keys = [found[code] for code in sums.groups.tolist()]
     deleted = _deleted_counts(table, snapshot)
     schema = pa.schema(
         [
@@ -191,35 +199,31 @@ def partitions(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
             pa.field("deleted_record_count", pa.int64()),
         ]
     )
-    paths = dict(zip(groups, _partition_paths(table, list(groups)), strict=True))
-    # In columns: there may be 100,000 partitions.
-    ordered = sorted(groups, key=paths.__getitem__)
-    sums = [_sums([entry.file for entry in groups[partition]]) for partition in ordered]
-    newest = [max(groups[partition], key=lambda entry: entry.file.creation_time_ms or 0) for partition in ordered]
     columns = {
-        "partition": list(map(paths.__getitem__, ordered)),
-        **{field.name: [one[field.name] for one in sums] for field in _SUM_FIELDS},
-        "total_buckets": [entry.total_buckets for entry in newest],
-        "done": [False] * len(ordered),
-        "deleted_record_count": [deleted.get(partition, 0) for partition in ordered],
+        "partition": pa.array(_partition_paths(table, keys), pa.string()),
+        **sums.columns,
+        "total_buckets": pa.array(entries.numbers("total_buckets")[sums.newest], pa.int32()),
+        "done": pa.repeat(False, len(keys)),
+        "deleted_record_count": pa.array([deleted.get(key, 0) for key in keys], pa.int64()),
     }
-    nothing = [None] * len(ordered)
-    return pa.table([pa.array(columns.get(field.name, nothing), field.type) for field in schema], schema=schema)
+    nulls = {field.name: pa.nulls(len(keys), field.type) for field in schema}
+    rows = pa.table([columns.get(field.name, nulls[field.name]) for field in schema], schema=schema)
+    return rows.sort_by("partition")
 
 
 def _partition_paths(table: TableHandle, partitions: Sequence[bytes]) -> list[str]:
     columns = table.schema.partition_type
     types = [field.type for field in columns]
-    rows = [decode_row(types, partition) for partition in partitions]
+    values = values_by_column(types, partitions)
     default = table.options.partition_default_name
     names = [
         [
             f"{field.name}={default if text is None or not text.strip() else text}"
-            for text in partition_texts(field.type, [row[index] for row in rows])
+            for text in partition_texts(field.type, some)
         ]
-        for index, field in enumerate(columns)
+        for field, some in zip(columns, values, strict=True)
     ]
-    return list(map("/".join, zip(*names, strict=True))) if names else [""] * len(rows)
+    return list(map("/".join, zip(*names, strict=True))) if names else [""] * len(partitions)
 
 
 def _deleted_counts(table: TableHandle, snapshot: Snapshot | None) -> dict[bytes, int | None]:
@@ -233,25 +237,54 @@ def _deleted_counts(table: TableHandle, snapshot: Snapshot | None) -> dict[bytes
 
 def buckets(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
     """Buckets of a snapshot with the sums over their live files."""
-    groups: dict[tuple[bytes, int], list[DataFile]] = {}
-    for entry in live_entries(table, snapshot):
-        groups.setdefault((entry.partition, entry.bucket), []).append(entry.file)
-    schema = pa.schema([_PARTITION, _BUCKET, *_SUM_FIELDS])
-    rows = [
-        {"partition": _row_text(table.schema.partition_type, partition), "bucket": bucket, **_sums(members)}
-        for (partition, bucket), members in groups.items()
-    ]
-    return pa.Table.from_pylist(sorted(rows, key=lambda row: (str(row["partition"]), row["bucket"])), schema)
-
-
-def _sums(members: Sequence[DataFile]) -> dict[str, Any]:
-    times = [file.creation_time_ms for file in members if file.creation_time_ms is not None]
-    return {
-        "record_count": sum(file.row_count for file in members),
-        "file_size_in_bytes": sum(file.size_bytes for file in members),
-        "file_count": len(members),
-        "last_update_time": max(times, default=None),
+    entries = in_columns(live_in_any_form(table, snapshot))
+    found, codes = entries.partitions()
+    numbers = entries.numbers("bucket")
+    low, width = (int(numbers.min()), int(np.ptp(numbers)) + 1) if len(numbers) else (0, 1)
+    sums = _sums(entries, codes * width + (numbers - low))
+    texts = {code: _row_text(table.schema.partition_type, key) for code, key in enumerate(found)}
+    columns = {
+        "partition": pa.array([texts[group // width] for group in sums.groups.tolist()], pa.string()),
+        "bucket": pa.array(sums.groups % width + low, pa.int32()),
+        **sums.columns,
     }
+    schema = pa.schema([_PARTITION, _BUCKET, *_SUM_FIELDS])
+    rows = pa.table([columns[field.name] for field in schema], schema=schema)
+    return rows.sort_by([("partition", "ascending"), ("bucket", "ascending")])
+
+
+class _Sums(NamedTuple):
+    """Groups of entries: the number of each, its sums as columns, and the place of the entry with its newest file."""
+
+    groups: Ints
+    columns: Mapping[str, pa.Array]
+    newest: Ints
+
+
+_NEVER: Final = np.iinfo(np.int64).min
+
+
+def _sums(entries: ColumnarEntries, groups: Ints) -> _Sums:
+    """Sums over the files of entries that have the same number in `groups`."""
+    times, is_known = entries.numbers("creation_time_ms"), entries.present("creation_time_ms")
+    # Of files of the same time the first one counts.
+    order = np.lexsort((-np.arange(len(entries)), times, groups))
+    ordered = groups[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(order) else order
+    behind = np.append(first[1:], len(order)) if len(order) else order
+    updated = np.where(is_known, times, _NEVER)[order]
+    updated = np.maximum.reduceat(updated, first) if len(first) else updated
+    columns = {
+        "record_count": _added_up(entries.numbers("row_count")[order], first),
+        "file_size_in_bytes": _added_up(entries.numbers("size_bytes")[order], first),
+        "file_count": pa.array(behind - first, pa.int64()),
+        "last_update_time": pa.array(updated, pa.int64(), mask=updated == _NEVER).cast(_TIME),
+    }
+    return _Sums(ordered[first], columns, order[behind - 1])
+
+
+def _added_up(values: Ints, first: Ints) -> pa.Array:
+    return pa.array(np.add.reduceat(values, first) if len(first) else values, pa.int64())
 
 
 # ── manifests and index files ───────────────────────────────────────────────────────────────────

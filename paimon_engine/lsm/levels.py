@@ -51,10 +51,18 @@ class KeyOrder:
 
     def numbers(self, keys: Sequence[bytes]) -> NDArray[np.int64] | None:
         """A number for each key, which compare as the keys do; None for others than plain rows of integers."""
-        size = len(self._head) + _SLOT_BYTES * len(self._types)
-        if not keys or not self._integers or len(self._integers) != len(self._types) or set(map(len, keys)) != {size}:
+        if not keys or set(map(len, keys)) != {self._size()}:
             return None
-        rows = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), size)
+        return self.numbers_of_rows(np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1))
+
+    def _size(self) -> int:
+        """Bytes of a key of numbers."""
+        return len(self._head) + _SLOT_BYTES * len(self._types)
+
+    def numbers_of_rows(self, rows: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+        """As `numbers`, of the bytes of each key in a row."""
+        if not self._integers or len(self._integers) != len(self._types) or rows.shape[1] != self._size():
+            return None
         if (rows[:, : len(self._head)] != np.frombuffer(self._head, np.uint8)).any():
             # A null, or no row of this type.
             return None

@@ -1,4 +1,4 @@
-"""Entries of manifests as columns: which files are added and removed where, and entries only of those that matter.
+"""Entries of manifests as columns: which files are added and removed where, and the fields of those that matter.
 
 What is here has passed the checks of `manifest.entry_from_record`, column by column, and gives the same entries.
 Manifests with anything unusual raise `NotPlain`; those readers go through `manifest`.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice, repeat
-from typing import Any, Final, cast
+from itertools import repeat
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,11 @@ from numpy.typing import NDArray
 from paimon_engine.format.avro_columns import Columns, NotPlain, columns_of
 from paimon_engine.format.byte_spans import all_alike, bytes_at, cut, different_lengths, made_once
 from paimon_engine.format.stored import INT_MAX, LONG_MAX, checked_name
-from paimon_engine.frozen import FieldValues, Same, instances
-from paimon_engine.meta.manifest import (
-    ENTRY_VERSION,
-    LEVEL_MAX,
-    MANIFEST_SCHEMA,
-    DataFile,
-    FileKind,
-    ManifestEntry,
-    file_extras,
-)
-from paimon_engine.meta.stats import EMPTY_STATS, SimpleStats
+from paimon_engine.frozen import Same
+from paimon_engine.meta.entry_columns import EntryColumns, EntryObjects, EntryPart, all_of
+from paimon_engine.meta.field_columns import ByteStrings, FieldColumn, NumberColumn, Objects, statistics_column
+from paimon_engine.meta.manifest import ENTRY_VERSION, LEVEL_MAX, MANIFEST_SCHEMA, ManifestEntry, file_extras
+from paimon_engine.meta.stats import EMPTY_STATS
 from paimon_engine.meta.unknown_fields import NO_FIELDS
 
 Ints = NDArray[np.int64]
@@ -179,76 +173,71 @@ class ManifestColumns:
 
     # ── entries ─────────────────────────────────────────────────────────────────────────────────
 
-    def entries(self, which: Ints, *, statistics: bool = True) -> list[ManifestEntry]:
-        """The entries at these indices, in that order; files without their statistics where these are not needed."""
+    def entries(self, which: Ints) -> list[ManifestEntry]:
+        """The entries at these indices, in that order."""
+        return all_of(self.chosen(which))
+
+    def chosen(self, which: Ints, *, statistics: bool = True) -> EntryPart:
+        """Copies of the entries at these indices, in that order; without statistics of files where they are not needed.
+
+        What else was decoded is not kept by them.
+        """
         if not len(which):
-            return []
-        kinds = [FileKind(kind) for kind in (0, 1)]
-        columns: list[FieldValues] = [
-            list(map(kinds.__getitem__, self.kinds[which].tolist())),
-            list(map(self.partitions.__getitem__, which.tolist())),
-            self.buckets[which].tolist(),
-            self.total_buckets[which].tolist(),
+            return EntryObjects([])
+        partitions = list(map(self.partitions.__getitem__, which.tolist()))
+        return EntryColumns(
+            self.kinds[which],
+            partitions,
+            self.buckets[which],
+            self.total_buckets[which],
             self._files(which, statistics=statistics),
-            Same(NO_FIELDS),
-        ]
-        return instances(ManifestEntry, len(which), columns)
+        )
 
-    def _files(self, which: Ints, *, statistics: bool) -> list[DataFile]:
-        """The data files of the entries at these indices."""
+    def _files(self, which: Ints, *, statistics: bool) -> dict[str, FieldColumn]:
+        """The fields of the data files of the entries at these indices."""
         texts = self._texts.__getitem__
-        columns: list[FieldValues] = [
-            [name.decode("ascii") for name in self._spans("_FILE._FILE_NAME", which)],
-            self._numbers("_FILE._FILE_SIZE", which),
-            self._numbers("_FILE._ROW_COUNT", which),
-            self._values("_FILE._MIN_KEY", which),
-            self._values("_FILE._MAX_KEY", which),
-            self._stats("_FILE._KEY_STATS", which) if statistics else Same(EMPTY_STATS),
-            self._stats("_FILE._VALUE_STATS", which) if statistics else Same(EMPTY_STATS),
-            self._numbers("_FILE._MIN_SEQUENCE_NUMBER", which),
-            self._numbers("_FILE._MAX_SEQUENCE_NUMBER", which),
-            self._numbers("_FILE._SCHEMA_ID", which),
-            self._numbers("_FILE._LEVEL", which),
-            self._values("_FILE._EXTRA_FILES", which, texts),
-            self._numbers("_FILE._CREATION_TIME", which),
-            self._numbers("_FILE._DELETE_ROW_COUNT", which),
-            self._values("_FILE._EMBEDDED_FILE_INDEX", which),
-            self._numbers("_FILE._FILE_SOURCE", which),
-            self._values("_FILE._VALUE_STATS_COLS", which, texts) if statistics else Same(()),
-            self._values("_FILE._EXTERNAL_PATH", which, bytes.decode),
-            self._extras(which),
-            Same(NO_FIELDS),
-        ]
-        return instances(DataFile, len(which), columns)
+        return {
+            "name": ByteStrings(self._columns.data, *self._ends("_FILE._FILE_NAME", which), as_text=True),
+            "size_bytes": self._numbers("_FILE._FILE_SIZE", which),
+            "row_count": self._numbers("_FILE._ROW_COUNT", which),
+            "min_key": self._values("_FILE._MIN_KEY", which),
+            "max_key": self._values("_FILE._MAX_KEY", which),
+            "key_stats": self._stats("_FILE._KEY_STATS", which) if statistics else Same(EMPTY_STATS),
+            "value_stats": self._stats("_FILE._VALUE_STATS", which) if statistics else Same(EMPTY_STATS),
+            "min_sequence_number": self._numbers("_FILE._MIN_SEQUENCE_NUMBER", which),
+            "max_sequence_number": self._numbers("_FILE._MAX_SEQUENCE_NUMBER", which),
+            "schema_id": self._numbers("_FILE._SCHEMA_ID", which),
+            "level": self._numbers("_FILE._LEVEL", which),
+            "extra_files": self._values("_FILE._EXTRA_FILES", which, texts),
+            "creation_time_ms": self._numbers("_FILE._CREATION_TIME", which),
+            "delete_row_count": self._numbers("_FILE._DELETE_ROW_COUNT", which),
+            "embedded_file_index": self._values("_FILE._EMBEDDED_FILE_INDEX", which),
+            "file_source": self._numbers("_FILE._FILE_SOURCE", which),
+            "value_stats_columns": self._values("_FILE._VALUE_STATS_COLS", which, texts) if statistics else Same(()),
+            "external_path": self._values("_FILE._EXTERNAL_PATH", which, bytes.decode),
+            "extras": self._extras(which),
+        }
 
-    def _stats(self, name: str, which: Ints) -> FieldValues:
-        columns = [
+    def _stats(self, name: str, which: Ints) -> FieldColumn:
+        return statistics_column(
             self._values(f"{name}._MIN_VALUES", which),
             self._values(f"{name}._MAX_VALUES", which),
             self._values(f"{name}._NULL_COUNTS", which, _null_counts, missing=()),
-        ]
-        if all(isinstance(column, Same) for column in columns):
-            return Same(*instances(SimpleStats, 1, columns))
-        return instances(SimpleStats, len(which), columns)
+        )
 
-    def _numbers(self, name: str, which: Ints) -> FieldValues:
+    def _numbers(self, name: str, which: Ints) -> FieldColumn:
         """Numbers, None where they are null or missing from the schema."""
         if name not in self._arrays:
             return Same(None)
         values, present = self._arrays[name][which], self._arrays.get(f"{name}.present")
         there = None if present is None else present[which]
         if there is not None and not there.all():
-            if not there.any():
-                return Same(None)
-            pairs = zip(values.tolist(), there.tolist(), strict=True)
-            return [value if is_there else None for value, is_there in pairs]
-        if (values == values[0]).all():
-            return Same(int(values[0]))
-        return cast("list[int]", values.tolist())
+            return NumberColumn(values, there) if there.any() else Same(None)
+        return Same(int(values[0])) if (values == values[0]).all() else NumberColumn(values)
 
     def _values(
         self, name: str, which: Ints, make: Callable[[bytes], Any] | None = None, *, missing: Any = None
-    ) -> FieldValues:
+    ) -> FieldColumn:
         """The spans, or what `make` makes of them, once for equal ones; where they are not there, `missing`."""
         if f"{name}.begin" not in self._arrays:
             return Same(missing)
@@ -257,20 +246,21 @@ class ManifestColumns:
             [who] = present[which].nonzero()
             if not len(who):
                 return Same(missing)
-            found = self._values(name, which[who], make)
             values = [missing] * len(which)
-            there = repeat(found.value) if isinstance(found, Same) else found
-            for index, value in zip(who.tolist(), there, strict=False):
+            for index, value in zip(who.tolist(), self._made(name, which[who], make), strict=True):
                 values[index] = value
-            return values
+            return Objects(values)
         data, (begins, ends) = self._columns.data, self._ends(name, which)
         if all_alike(data, begins, ends):
             span = data[begins[0] : ends[0]]
             return Same(span if make is None else make(span))
-        spans = cut(data, begins, ends)
+        return ByteStrings(data, begins, ends) if make is None else Objects(self._made(name, which, make))
+
+    def _made(self, name: str, which: Ints, make: Callable[[bytes], Any] | None) -> list[Any]:
+        spans = self._spans(name, which)
         return spans if make is None else made_once(spans, make)
 
-    def _extras(self, which: Ints) -> FieldValues:
+    def _extras(self, which: Ints) -> FieldColumn:
         def listed(raw: bytes) -> list[Any]:
             return list(self._texts[raw])
 
@@ -281,9 +271,9 @@ class ManifestColumns:
         }
         if all(isinstance(column, Same) and column.value is None for column in columns.values()):
             return Same(NO_FIELDS)
-        each = [repeat(column.value) if isinstance(column, Same) else column for column in columns.values()]
-        rows = islice(zip(*each, strict=False), len(which))
-        return [file_extras(dict(zip(columns, values, strict=True))) for values in rows]
+        found = [column.at(np.arange(len(which))) for column in columns.values()]
+        each = [repeat(values.value, len(which)) if isinstance(values, Same) else values for values in found]
+        return Objects([file_extras(dict(zip(columns, values, strict=True))) for values in zip(*each, strict=True)])
 
 
 # ── values ──────────────────────────────────────────────────────────────────────────────────────

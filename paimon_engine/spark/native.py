@@ -42,7 +42,7 @@ from paimon_engine.table.files.file_filter import is_float
 from paimon_engine.table.read.file_matches import value_ranges
 from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart
-from paimon_engine.table.read.scan import Split
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.types import (
     TIMESTAMP_ROOTS,

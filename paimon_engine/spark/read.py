@@ -29,7 +29,7 @@ from paimon_engine.spark.partition_columns import discovered_columns, discovered
 from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart, ReadPlan, UnitReader, plan_read
 from paimon_engine.table.read.read_request import ReadRequest
-from paimon_engine.table.read.scan import Split
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import to_arrow_schema
 

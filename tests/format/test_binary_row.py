@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_engine.arrow_types import from_arrow
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.format.binary_columns import values_by_column
 from paimon_engine.format.binary_row import (
     EMPTY_ROW,
     decode_row,
@@ -30,6 +34,7 @@ from paimon_engine.types import (
     TypeRoot,
     parse_type,
 )
+from tests.support.seeds import seeds
 
 # columns; values; hex with the arity in front
 WORKED = [
@@ -263,3 +268,34 @@ def test_internal_values_take_other_arrow_forms_of_a_type() -> None:
 def test_timestamps_beyond_arrow_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="timestamp"):
         to_arrow_array([2**70], parse_type("TIMESTAMP(9)"))
+
+
+# ── many rows ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_values_by_column_are_those_of_each_row(seed: int):
+    random = Random(seed)
+    makers: dict[pa.DataType, Callable[[], Any]] = {
+        pa.int8(): lambda: random.randint(-128, 127),
+        pa.date32(): lambda: random.randint(-(10**6), 10**6),
+        pa.int64(): lambda: random.randint(-(2**63), 2**63 - 1),
+        pa.string(): lambda: random.choice(["", "a", "ünter", "sieben!", "länger als acht Bytes"]),
+        **({pa.bool_(): lambda: random.random() < 0.5} if random.random() < 0.2 else {}),
+    }
+    kinds = random.choices(list(makers), k=random.randint(1, 4))
+    types = [from_arrow(kind) for kind in kinds]
+    values = [
+        [None if random.random() < 0.2 else makers[kind]() for kind in kinds] for _ in range(random.choice([0, 1, 40]))
+    ]
+    rows = [encode_row(types, some, reserve_null=False) for some in values]
+
+    assert values_by_column(types, rows) == [[some[index] for some in values] for index in range(len(types))]
+
+
+def test_a_damaged_row_among_many_is_named():
+    types = [from_arrow(pa.int64())]
+    rows = [encode_row(types, [7], reserve_null=False)] * 5
+
+    with pytest.raises(CorruptTableError):
+        values_by_column(types, [*rows, rows[0][:-3]])

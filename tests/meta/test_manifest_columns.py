@@ -239,7 +239,11 @@ def test_live_files_are_those_of_all_entries(
 
     try:
         live = live_files(of_partitions([entry for one in data for entry in one_by_one(one)], choice))
-        assert found == (of_buckets(live, choice), sum(entry.file.row_count for entry in live))
+        assert found is not None
+        assert (list(found.entries), found.row_count) == (
+            of_buckets(live, choice),
+            sum(entry.file.row_count for entry in live),
+        )
     except FoldError:
         assert found is None
 

@@ -39,6 +39,14 @@ def with_keys_of_today(
     return _of_today(table, entries, lenient=lenient)
 
 
+def keys_are_of_today(table: TableHandle, schema_ids: Iterable[int]) -> bool:
+    """Whether `with_keys_of_today` changes nothing of files with these schemas, whatever their keys are."""
+    keys = table.schema.trimmed_primary_keys
+    if table.options.clustering_overrides_keys or any(may_be_cut(field.type) for field in table.schema.key_type):
+        return False
+    return not keys or all(has_same_types(table.schema_of(number), table.schema, keys) for number in schema_ids)
+
+
 def _of_today(table: TableHandle, entries: Iterable[ManifestEntry], *, lenient: bool) -> list[ManifestEntry]:
     """As `with_keys_of_today`, of entries with keys."""
     entries, keys = list(entries), table.schema.trimmed_primary_keys

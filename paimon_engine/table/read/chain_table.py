@@ -30,7 +30,8 @@ from paimon_engine.table.read.joined_buckets import directories_of, joined, resc
 from paimon_engine.table.read.other_branch import check_alike
 from paimon_engine.table.read.pruning import matching_partitions
 from paimon_engine.table.read.read_request import State
-from paimon_engine.table.read.scan import Split, splits_of, usable_conjuncts, visible_entries
+from paimon_engine.table.read.scan import splits_of, usable_conjuncts, visible_entries
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.level_mode import check_mode
 from paimon_engine.table.state.snapshots import latest_snapshot, read_at_latest

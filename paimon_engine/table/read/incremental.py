@@ -52,7 +52,8 @@ from paimon_engine.table.read.joined_buckets import (
 from paimon_engine.table.read.read_request import Changes, Difference
 from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
 from paimon_engine.table.read.restarts import Restarts, begin_again
-from paimon_engine.table.read.scan import Split, splits_of, visible_entries, visible_to_readers
+from paimon_engine.table.read.scan import splits_of, visible_entries, visible_to_readers
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.changelogs import Commit, read_commit
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.level_mode import check_mode

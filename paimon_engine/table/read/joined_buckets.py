@@ -12,7 +12,7 @@ from dataclasses import replace
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.table.read.scan import Split
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 
 

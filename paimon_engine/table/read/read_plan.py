@@ -28,7 +28,8 @@ from paimon_engine.table.read.read_request import (
     reads_latest,
 )
 from paimon_engine.table.read.reader import RowSelection, check_rows
-from paimon_engine.table.read.scan import FileChoice, Split, plan_splits, visible_entries
+from paimon_engine.table.read.scan import FileChoice, plan_splits, visible_entries
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import SeenTable, TableHandle
 from paimon_engine.table.state.level_mode import check_mode
 
@@ -158,7 +159,7 @@ def _state_splits(
     only_highest_level: bool = False,
     keeps_statistics: bool = False,
     without: Collection[bytes] = (),
-) -> list[Split]:
+) -> Sequence[Split]:
     if state.created_since_ms is not None:
         check_changes_readable(table.options)
     level = table.options.num_levels - 1 if only_highest_level and _has_stale_levels(table) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -51,7 +52,8 @@ from paimon_engine.table.files.projection import narrowed, path_of, projected, p
 from paimon_engine.table.read.batches import in_step
 from paimon_engine.table.read.blob_values import BlobColumns
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
-from paimon_engine.table.read.scan import Split, plan_splits, usable_conjuncts
+from paimon_engine.table.read.scan import plan_splits, usable_conjuncts
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.types import is_blob
 
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
 
 ROW_KIND: Final = "rowkind"
 _ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
+SPLITS_AT_ONCE: Final = 1_000
+"""Splits of which the files are known at a time; their deletion vectors are read together."""
 _POSITION: Final = f"{KEY_PREFIX}position"
 """A name that no column can have."""
 
@@ -120,7 +124,13 @@ def read_snapshot_rows(
 
 def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection) -> Iterator[pa.RecordBatch]:
     """Rows of splits, one split after another, in the read's schema."""
-    splits = list(splits)
+    left = iter(splits)
+    while some := list(islice(left, SPLITS_AT_ONCE)):
+        yield from _rows_of_splits(table, some, rows)
+
+
+def _rows_of_splits(table: TableHandle, splits: Sequence[Split], rows: RowSelection) -> Iterator[pa.RecordBatch]:
+    """Rows of some splits, whose deletion vectors are read together."""
     vectors = VectorReader(table, {name: location for split in splits for name, location in split.vectors.items()})
     narrow = narrowed(table, rows.columns, rows.where)
     needed = needed_columns(narrow, rows)

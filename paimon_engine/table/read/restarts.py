@@ -23,7 +23,7 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries
 
 if TYPE_CHECKING:
-    from paimon_engine.table.read.scan import Split
+    from paimon_engine.table.read.split import Split
 
 
 def begin_again(section: Section, commit_of: Mapping[str, int]) -> bool:

@@ -6,8 +6,9 @@ Source: `KeyValueFileStoreScan`, `MergeTreeSplitGenerator` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.blobs import blob_columns
 from paimon_engine.meta.column_files import column_groups, plain_files
+from paimon_engine.meta.entry_columns import ColumnarEntries
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
@@ -29,31 +31,11 @@ from paimon_engine.table.files.deletion_vectors import VectorLocation, vector_lo
 from paimon_engine.table.files.old_keys import with_keys_of_today
 from paimon_engine.table.read.file_matches import FileMatches
 from paimon_engine.table.read.pruning import entry_filter, matching_buckets, matching_partitions
+from paimon_engine.table.read.split import Split, located_in, split_begins
+from paimon_engine.table.read.split_columns import splits_in_columns
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.manifests import EntryFilter, live_entries, live_in_any_form
 from paimon_engine.types import to_arrow_schema
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A unit of reading: files of one bucket in sections that are read one after another.
-
-    A section of one run with one file needs no merge. Append tables, and tables with deletion vectors, have a section
-    per file; with data evolution, one per group of files that have columns of the same rows. `vectors` has the location
-    of the deletion vector of each file that has one, by name of the file.
-    Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
-    also contain a key several times.
-    """
-
-    partition: bytes
-    bucket: int
-    sections: tuple[Section, ...]
-    has_equal_sequences: bool = False
-    vectors: Mapping[str, VectorLocation] = field(default_factory=dict)
-    directories: Mapping[str, str] = field(default_factory=dict)
-    """Where each file is, by its name, if files of several partitions or buckets are read as those of this one."""
-    epochs: Mapping[str, int] = field(default_factory=dict)
-    """Which files are newer than others whatever the sequence numbers of their records: the higher one, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +73,11 @@ def plan_splits(
     choice: FileChoice = _ALL_FILES,
     *,
     keeps_statistics: bool = False,
-) -> list[Split]:
+) -> Sequence[Split]:
     """Splits that hold all rows of the snapshot that can match, in the files of `choice`.
 
-    Files may have lost their statistics, half of the memory that they take, unless the filter needs them or the caller
-    `keeps_statistics`.
+    Of many files they are made whenever they are reached (`split_columns`). Files may have lost their statistics, half
+    of the memory that they take, unless the filter needs them or the caller `keeps_statistics`.
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
@@ -103,19 +85,33 @@ def plan_splits(
         bind(where, to_arrow_schema(table.schema.row_type))
     with without_collection():
         statistics = keeps_statistics or _needs_statistics(table, where)
-        entries = visible_entries(table, snapshot, where, by_buckets=True, statistics=statistics)
+        chosen = _choosing(table, where, by_buckets=True, statistics=statistics)
+        found = live_in_any_form(table, snapshot, where=chosen)
+        vectors = vector_locations(table, snapshot) if table.options.has_vectors else None
+        if isinstance(found, ColumnarEntries) and choice == _ALL_FILES and not _looks_into_partitions(table, where):
+            splits = splits_in_columns(table, found, vectors)
+            if splits is not None:
+                return splits
+        entries = with_keys_of_today(table, visible_to_readers(table, found))
         if choice != _ALL_FILES:
             entries = [entry for entry in entries if choice.holds(entry)]
         if table.options.snapshot_ordering:
             check_numbered(entry.file for entry in entries)
-        if not table.options.has_vectors:
-            return splits_of(table, entries, where)
-        return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))
+        return splits_of(table, entries, where, vectors=vectors)
+
+
+def _looks_into_partitions(table: TableHandle, where: Predicate | None) -> bool:
+    """Whether a filter may exclude files of a partition that has others that match."""
+    return any(not columns_of(part) or not _is_of_partitions(table, part) for part in conjuncts_of(where))
+
+
+def _is_of_partitions(table: TableHandle, part: Predicate) -> bool:
+    return columns_of(part) <= set(table.schema.partition_keys)
 
 
 def _needs_statistics(table: TableHandle, where: Predicate | None) -> bool:
     """Whether a filter looks at more than partitions."""
-    return any(not columns_of(part) <= set(table.schema.partition_keys) for part in conjuncts_of(where))
+    return not all(_is_of_partitions(table, part) for part in conjuncts_of(where))
 
 
 def visible_entries(
@@ -131,10 +127,13 @@ def visible_entries(
     With `by_buckets`, entries of buckets that cannot match may be missing, and with them whole partitions. Without
     `statistics`, those of files may be missing.
     """
-    conjuncts = usable_conjuncts(table, where)
-    chosen = entry_filter(table, conjuncts, by_buckets=by_buckets, statistics=statistics)
+    chosen = _choosing(table, where, by_buckets=by_buckets, statistics=statistics)
     found = live_entries(table, snapshot, where=chosen)
     return with_keys_of_today(table, visible_to_readers(table, found))
+
+
+def _choosing(table: TableHandle, where: Predicate | None, *, by_buckets: bool, statistics: bool) -> EntryFilter | None:
+    return entry_filter(table, usable_conjuncts(table, where), by_buckets=by_buckets, statistics=statistics)
 
 
 def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
@@ -158,11 +157,6 @@ def visible_to_readers(table: TableHandle, entries: Iterable[ManifestEntry]) -> 
     return [entry for entry in entries if entry.bucket != POSTPONED_BUCKET and entry.file.level >= least_level]
 
 
-def _locations_in(split: Split, locations: Mapping[str, VectorLocation]) -> Mapping[str, VectorLocation]:
-    names = {file.name for section in split.sections for run in section for file in run}
-    return {name: locations[name] for name in names & locations.keys()}
-
-
 def splits_of(
     table: TableHandle,
     entries: Sequence[ManifestEntry],
@@ -184,7 +178,7 @@ def splits_of(
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
     # What is asked of partition columns alone is decided by now: no file needs to be looked at for it.
-    conjuncts = [part for part in conjuncts if not columns_of(part) <= set(table.schema.partition_keys)]
+    conjuncts = [part for part in conjuncts if not _is_of_partitions(table, part)]
     merges = vectors is None or table.options.merges_vectors_on_read
     find = _key_sections if table.schema.primary_keys and merges else _single_sections
     if table.options.data_evolution_enabled:
@@ -197,21 +191,15 @@ def splits_of(
     for (partition, bucket), members in by_bucket(entries).items():
         with naming(f"{table.paths.root}/manifest: entries of bucket {bucket}"):
             found = _pack(table, partition, bucket, find(table, members, matching))
-        splits += [split if not vectors else replace(split, vectors=_locations_in(split, vectors)) for split in found]
+        splits += [split if not vectors else replace(split, vectors=located_in(split, vectors)) for split in found]
     return splits
 
 
 def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
     """Sections in order, as many to a split as its target size allows."""
-    ends = np.cumsum(_weights(found, table.options.split_open_file_cost_bytes))
-    splits = []
-    begin = 0
-    while begin < len(found):
-        bound = (ends[begin - 1] if begin else 0) + table.options.split_target_size_bytes
-        end = max(begin + 1, int(np.searchsorted(ends, bound, side="right")))
-        splits.append(Split(partition, bucket, tuple(found[begin:end])))
-        begin = end
-    return splits
+    weights = _weights(found, table.options.split_open_file_cost_bytes)
+    begins = split_begins(weights, table.options.split_target_size_bytes)
+    return [Split(partition, bucket, tuple(found[begin:end])) for begin, end in pairwise([*begins, len(found)])]
 
 
 def _weights(found: Sequence[Section], least_bytes: int) -> NDArray[np.int64]:

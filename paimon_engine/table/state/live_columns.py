@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from paimon_engine.collection import without_collection
 from paimon_engine.format.avro_blocks import Container, container
 from paimon_engine.format.avro_columns import NotPlain
+from paimon_engine.meta.entry_columns import ColumnarEntries, EntryObjects, EntryPart, all_of
 from paimon_engine.meta.file_set import FoldError, merge_entries
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.manifest_columns import ManifestColumns, are_among, hashes_of_names
@@ -40,7 +41,7 @@ _ALONE_MAX: Final = 4
 class FoundFiles(NamedTuple):
     """Entries of live files, and the number of rows in all live files of their partitions, whatever their buckets."""
 
-    entries: list[ManifestEntry]
+    entries: Sequence[ManifestEntry]
     row_count: int
 
 
@@ -66,8 +67,8 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _EntryColumns:
-    """Entries of some manifests: numbers of each, and how to make those at some places."""
+class _Decoded:
+    """Entries of some manifests: numbers of each, and how to get those at some places."""
 
     kinds: Ints
     buckets: Ints
@@ -76,7 +77,7 @@ class _EntryColumns:
     row_counts: Ints
     names: NDArray[np.uint64]
     partitions: Sequence[bytes]
-    entries: Callable[[Ints, bool], list[ManifestEntry]]
+    chosen: Callable[[Ints, bool], EntryPart]
     """Given places, and whether statistics are needed."""
 
 
@@ -146,7 +147,7 @@ def _parts(
     manifests: Sequence[ManifestFile],
     data: Iterable[bytes],
     entries_of: Callable[[ManifestFile], list[ManifestEntry]],
-) -> Iterator[_EntryColumns]:
+) -> Iterator[_Decoded]:
     """The entries of all manifests, in order."""
     return decoded(manifests, data, entries_of, _of_columns, _of_entries)
 
@@ -236,9 +237,9 @@ def places_of(group: SideBySide) -> Iterator[tuple[ManifestFile, int, int]]:
         begin = end
 
 
-def _of_columns(_: SideBySide, found: ManifestColumns) -> list[_EntryColumns]:
+def _of_columns(_: SideBySide, found: ManifestColumns) -> list[_Decoded]:
     return [
-        _EntryColumns(
+        _Decoded(
             found.kinds,
             found.buckets,
             found.total_buckets,
@@ -246,16 +247,16 @@ def _of_columns(_: SideBySide, found: ManifestColumns) -> list[_EntryColumns]:
             found.row_counts,
             found.names,
             found.partitions,
-            lambda which, statistics: found.entries(which, statistics=statistics),
+            lambda which, statistics: found.chosen(which, statistics=statistics),
         )
     ]
 
 
-def _of_entries(_: ManifestFile, entries: Sequence[ManifestEntry]) -> _EntryColumns:
+def _of_entries(_: ManifestFile, entries: Sequence[ManifestEntry]) -> _Decoded:
     def numbers(values: Any) -> Ints:
         return np.fromiter(values, np.int64, len(entries))
 
-    return _EntryColumns(
+    return _Decoded(
         numbers(int(entry.kind) for entry in entries),
         numbers(entry.bucket for entry in entries),
         numbers(entry.total_buckets for entry in entries),
@@ -263,7 +264,7 @@ def _of_entries(_: ManifestFile, entries: Sequence[ManifestEntry]) -> _EntryColu
         numbers(entry.file.row_count for entry in entries),
         hashes_of_names([entry.file.name.encode(errors="surrogatepass") for entry in entries]),
         [entry.partition for entry in entries],
-        lambda which, _: [entries[place] for place in which.tolist()],
+        lambda which, _: EntryObjects([entries[place] for place in which.tolist()]),
     )
 
 
@@ -306,23 +307,23 @@ class _Gathered:
         self._choice, self._removed = choice, removed
         self._begin = self._row_count = 0
         self._names: list[NDArray[np.uint64]] = []
-        self._entries: list[ManifestEntry] = []
+        self._parts: list[EntryPart] = []
         self._places: list[Ints] = []
         self._later: list[ManifestEntry] = []
         self._later_places: list[int] = []
 
-    def add(self, part: _EntryColumns) -> None:
+    def add(self, part: _Decoded) -> None:
         """The next group."""
         chosen = _places_in_partitions([part], self._choice)
         if len(self._removed):
             named = are_among(part.names[chosen], self._removed)
             later, chosen = chosen[named], chosen[~named]
-            self._later += part.entries(later, self._choice.statistics)
+            self._later += all_of(part.chosen(later, self._choice.statistics))
             self._later_places += (later + self._begin).tolist()
         self._names.append(part.names[chosen])
         self._row_count += int(part.row_counts[chosen].sum())
         kept = chosen[_in_buckets([part], chosen, self._choice)]
-        self._entries += part.entries(kept, self._choice.statistics)
+        self._parts.append(part.chosen(kept, self._choice.statistics))
         self._places.append(kept + self._begin)
         self._begin += len(part.kinds)
 
@@ -334,12 +335,16 @@ class _Gathered:
             return None
         row_count = self._row_count + sum(entry.file.row_count for entry in merged)
         if not merged:
-            return FoundFiles(self._entries, row_count)
+            return FoundFiles(ColumnarEntries(self._parts), row_count)
         place_of = {id(entry): place for entry, place in zip(self._later, self._later_places, strict=True)}
         kept = of_buckets(merged, self._choice)
         places = np.concatenate([*self._places, np.array([place_of[id(entry)] for entry in kept], np.int64)])
-        found = [*self._entries, *kept]
-        return FoundFiles([found[index] for index in np.argsort(places, kind="stable").tolist()], row_count)
+        return FoundFiles(_in_order_of([*self._parts, EntryObjects(kept)], places), row_count)
+
+
+def _in_order_of(parts: Sequence[EntryPart], places: Ints) -> ColumnarEntries:
+    """The entries of the parts in the order of their places among all entries."""
+    return ColumnarEntries(parts, np.argsort(places, kind="stable"))
 
 
 def _applied(entries: Sequence[ManifestEntry]) -> list[ManifestEntry] | None:
@@ -351,10 +356,10 @@ def _applied(entries: Sequence[ManifestEntry]) -> list[ManifestEntry] | None:
     return None if any(entry.kind is not FileKind.ADD for entry in left) else left
 
 
-def _live(parts: Sequence[_EntryColumns], choice: Choice) -> FoundFiles | None:
+def _live(parts: Sequence[_Decoded], choice: Choice) -> FoundFiles | None:
     """The live files: names that occur once are added there, the others are looked at in order, entry by entry."""
     if not parts:
-        return FoundFiles([], 0)
+        return FoundFiles((), 0)
     ends = np.cumsum([len(part.kinds) for part in parts])
     chosen = _places_in_partitions(parts, choice)
     names, kinds = _joined(parts, "names")[chosen], _joined(parts, "kinds")[chosen]
@@ -374,16 +379,15 @@ def _live(parts: Sequence[_EntryColumns], choice: Choice) -> FoundFiles | None:
     alone = alone[_in_buckets(parts, alone, choice)]
     kept = _in_buckets(parts, merged[0], choice)
     remaining = [entry for entry, is_kept in zip(merged[1], kept.tolist(), strict=True) if is_kept]
-    found = [*_entries(parts, ends, alone, choice), *remaining]
-    by_place = np.argsort(np.concatenate([alone, merged[0][kept]]), kind="stable")
-    return FoundFiles([found[index] for index in by_place.tolist()] if remaining else found, row_count)
+    found: list[EntryPart] = [*_entries(parts, ends, alone, choice), EntryObjects(remaining)]
+    return FoundFiles(_in_order_of(found, np.concatenate([alone, merged[0][kept]])), row_count)
 
 
-def _joined(parts: Sequence[_EntryColumns], name: str) -> NDArray[Any]:
+def _joined(parts: Sequence[_Decoded], name: str) -> NDArray[Any]:
     return np.concatenate([getattr(part, name) for part in parts])
 
 
-def _places_in_partitions(parts: Sequence[_EntryColumns], choice: Choice) -> Ints:
+def _places_in_partitions(parts: Sequence[_Decoded], choice: Choice) -> Ints:
     """Places, among all entries, of those in partitions that matter."""
     count = sum(len(part.kinds) for part in parts)
     if choice.partitions is None:
@@ -394,7 +398,7 @@ def _places_in_partitions(parts: Sequence[_EntryColumns], choice: Choice) -> Int
     return matters.nonzero()[0]
 
 
-def _in_buckets(parts: Sequence[_EntryColumns], places: Ints, choice: Choice) -> NDArray[np.bool_]:
+def _in_buckets(parts: Sequence[_Decoded], places: Ints, choice: Choice) -> NDArray[np.bool_]:
     """Which of the entries at these places are in buckets that matter."""
     matters = np.ones(len(places), bool)
     if choice.buckets is None or not len(places):
@@ -410,10 +414,10 @@ def _in_buckets(parts: Sequence[_EntryColumns], places: Ints, choice: Choice) ->
 
 
 def _merged(
-    parts: Sequence[_EntryColumns], ends: Ints, places: Ints, choice: Choice
+    parts: Sequence[_Decoded], ends: Ints, places: Ints, choice: Choice
 ) -> tuple[Ints, list[ManifestEntry]] | None:
     """What remains of entries that share names, with the places of those that remain; None if they do not add up."""
-    entries = _entries(parts, ends, places, choice)
+    entries = [entry for part in _entries(parts, ends, places, choice) for entry in all_of(part)]
     left = _applied(entries)
     if left is None:
         return None
@@ -421,12 +425,12 @@ def _merged(
     return np.array([place_of[id(entry)] for entry in left], np.int64), left
 
 
-def _entries(parts: Sequence[_EntryColumns], ends: Ints, places: Ints, choice: Choice) -> list[ManifestEntry]:
+def _entries(parts: Sequence[_Decoded], ends: Ints, places: Ints, choice: Choice) -> list[EntryPart]:
     """The entries at these places, which ascend."""
-    found: list[ManifestEntry] = []
+    found: list[EntryPart] = []
     begins = np.concatenate([[0], ends[:-1]])
     cuts = np.searchsorted(places, np.concatenate([begins, ends[-1:]]))
     for part, begin, first, last in zip(parts, begins, cuts[:-1], cuts[1:], strict=True):
         if first < last:
-            found += part.entries(places[first:last] - begin, choice.statistics)
+            found.append(part.chosen(places[first:last] - begin, choice.statistics))
     return found

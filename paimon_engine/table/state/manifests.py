@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from paimon_engine.collection import without_collection
 from paimon_engine.errors import CorruptTableError, NotFoundError, damaged, naming
 from paimon_engine.format.avro import read_notes, read_records, record_fields
 from paimon_engine.format.binary_row import decode_row
@@ -174,9 +175,21 @@ def live_entries(
 
     Raises: NotFoundError, CorruptTableError.
     """
+    with without_collection():
+        return list(live_in_any_form(table, snapshot, partitions, where=where))
+
+
+def live_in_any_form(
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    partitions: Collection[bytes] | None = None,
+    *,
+    where: EntryFilter | None = None,
+) -> Sequence[ManifestEntry]:
+    """As `live_entries`; many of them as `ColumnarEntries`, which make entries when they are requested."""
     if snapshot is None:
-        return []
-    return live_of(table, snapshot, snapshot_manifests(table, snapshot), partitions, where=where)
+        return ()
+    return _live_of(table, snapshot, snapshot_manifests(table, snapshot), partitions, where)
 
 
 def live_of(
@@ -190,13 +203,25 @@ def live_of(
     """As `live_entries`, of a snapshot with these manifests."""
     if snapshot is None:
         return []
+    with without_collection():
+        return list(_live_of(table, snapshot, manifests, partitions, where))
+
+
+def _live_of(
+    table: TableHandle,
+    snapshot: Snapshot,
+    manifests: Sequence[ManifestFile],
+    partitions: Collection[bytes] | None,
+    where: EntryFilter | None,
+) -> Sequence[ManifestEntry]:
+    """As `live_in_any_form`, of a snapshot with these manifests."""
     if partitions is not None:
         manifests = [manifest for manifest in manifests if may_hold_partitions(table, manifest, partitions)]
     if where is not None:
         manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
     with naming(lists_of(table, snapshot)):
         choice = (Choice() if where is None else where.choice).within(partitions)
-        live = _live_of(table, manifests, choice)
+        live = _found_in(table, manifests, choice)
     total = live.row_count
     if choice.partitions is None and snapshot.total_record_count not in (None, total):
         what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
@@ -204,7 +229,7 @@ def live_of(
     return live.entries
 
 
-def _live_of(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
+def _found_in(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
     """The live files, in columns where that is faster. Raises: CorruptTableError naming manifests that do not agree."""
     read = partial(entries_of_manifest, table)
     if worth_columns(table, manifests):

@@ -59,7 +59,8 @@ from paimon_engine.table.commit.commit import IndexRead
 from paimon_engine.table.files.bucketing import BucketRows, partition_codes, split_by_assigned_bucket
 from paimon_engine.table.files.deletion_vectors import vector_locations
 from paimon_engine.table.read.reader import RowSelection, read_split
-from paimon_engine.table.read.scan import Split, splits_of
+from paimon_engine.table.read.scan import splits_of
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.write.bucket_assignment import BucketRule, fill_buckets

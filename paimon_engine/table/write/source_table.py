@@ -16,7 +16,7 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart, ReadPlan, UnitReader, plan_at_one_snapshot
 from paimon_engine.table.read.read_request import ReadRequest, locate
-from paimon_engine.table.read.scan import Split
+from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.write.row_input import RowInput
 from paimon_engine.table.write.source_files import TASK_BYTES
