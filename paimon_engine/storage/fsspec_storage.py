@@ -36,6 +36,8 @@ from paimon_engine.storage.reading import MappedFile
 from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
 
 _REQUESTS_AT_ONCE = 16
+_CONNECTIONS = 2 * _REQUESTS_AT_ONCE
+_S3_SCHEMES = ("s3", "s3a")
 _CREATE_TRIES = 5
 
 _NOT_DONE = (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError, TypeError, ValueError)
@@ -84,7 +86,7 @@ class FsspecStorage:
         """
         try:
             # Listings must not be cached: other writers change them at any time.
-            file_system = fsspec.filesystem(scheme, **_arguments(options), use_listings_cache=False)
+            file_system = fsspec.filesystem(scheme, **_arguments(scheme, options), use_listings_cache=False)
         except (ImportError, ValueError) as error:
             stores = ", ".join(f"{known}://" for known in sorted(CONDITIONAL_PUT))
             raise UnsupportedError(
@@ -336,9 +338,12 @@ class _Upload(io.BufferedIOBase):
         """Nothing: an upload that was dropped without being closed leaves no file."""
 
 
-def _arguments(options: Mapping[str, str]) -> dict[str, Any]:
+def _arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Options as the arguments of a file system: JSON objects, lists and booleans become values."""
     arguments: dict[str, Any] = {}
+    if scheme in _S3_SCHEMES:
+        # By default it has ten connections, for which further requests wait.
+        _put(arguments, ("config_kwargs", "max_pool_connections"), _CONNECTIONS)
     for name, text in options.items():
         if name == "s3.path.style.access":
             style = "path" if text.lower() == "true" else "auto"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
@@ -24,6 +25,9 @@ REQUESTS_AT_ONCE: Final = 16
 LOOK_BYTES: Final = 1 << 18
 """What a request fetches where a reader only looks at what a range begins with."""
 _PIECE_BYTES_MIN: Final = 1 << 16
+_PIECES: Final = 3
+"""Pieces of a range that are held at a time: the one that is read, and two that are fetched meanwhile. A batch of rows
+often ends a little behind a piece, and its columns are read one after another, so that each would be waited for."""
 _GAP_BYTES_MAX: Final = 1 << 12
 
 Range = tuple[int, int]
@@ -47,6 +51,11 @@ class RemoteFile(io.RawIOBase):
         self._buffer_begin, self._buffer = 0, b""
         self._lanes: list[_Lane] = []
         self._begins: list[int] = []
+
+    def hold_end(self) -> None:
+        """Fetches what the file ends with, so that a reader who begins there does not wait for it."""
+        begin = max(0, self._size - LOOK_BYTES)
+        self._buffer_begin, self._buffer = begin, self._fetched(begin, self._size - begin)
 
     def look(self) -> None:
         """From now on only a little is read here and there."""
@@ -142,7 +151,7 @@ class RemoteFile(io.RawIOBase):
 
 
 class _Lane:
-    """A range that is read in order, in pieces of which the next one is fetched ahead; or several, in a single piece.
+    """A range that is read in order, in pieces of which the next ones are fetched ahead; or several, in a single piece.
 
     With its last piece the ranges `following` it begin, so that one group is fetched while the one before is read.
     """
@@ -155,37 +164,44 @@ class _Lane:
         self._piece_bytes = piece_bytes
         self._fetch = fetch
         self._piece_begin, self._piece = self.begin, b""
-        self._next: tuple[int, Callable[[], bytes]] | None = None
+        self._ahead: deque[tuple[int, Callable[[], bytes]]] = deque()
+        self._ahead_end = self.begin
         self.is_started = False
         self.following: list[_Lane] = []
 
     def start(self) -> None:
-        """Begins to fetch the first piece, once."""
+        """Begins to fetch the first pieces, once."""
         if not self.is_started:
             self.is_started = True
-            self._fetch_next(self.begin)
+            self._fetch_on()
 
     def release(self) -> None:
         """Forgets what was fetched; it is fetched again if it is read nevertheless."""
-        self._piece, self._next = b"", None
+        self._piece = b""
+        self._ahead.clear()
 
-    def _fetch_next(self, begin: int) -> None:
-        count = min(self._piece_bytes, self.end - begin)
-        self._next = (begin, self._fetch(begin, count)) if count > 0 else None
-        if self._next is None:
+    def _fetch_on(self) -> None:
+        """Begins to fetch the next pieces, and behind the last one what follows."""
+        while len(self._ahead) < _PIECES - 1 and self._ahead_end < self.end:
+            count = min(self._piece_bytes, self.end - self._ahead_end)
+            self._ahead.append((self._ahead_end, self._fetch(self._ahead_end, count)))
+            self._ahead_end += count
+        if self._ahead_end >= self.end and not self._ahead:
             for lane in self.following:
                 lane.start()
 
     def read(self, at: int, count: int) -> bytes:
         """Up to so many bytes from a position within the range on."""
         if not self._piece_begin <= at < self._piece_begin + len(self._piece):
-            if self._next is None or not self._next[0] <= at < self._next[0] + self._piece_bytes:
-                self._fetch_next(at)
-            assert self._next is not None
+            while self._ahead and not self._ahead[0][0] <= at < self._ahead[0][0] + self._piece_bytes:
+                self._ahead.popleft()
+            if not self._ahead:
+                self._ahead_end = at
+                self._fetch_on()
             self._piece = b""  # Released before the next one is here.
-            self._piece_begin, fetched = self._next
+            self._piece_begin, fetched = self._ahead.popleft()
             self._piece = fetched()
-            self._fetch_next(self._piece_begin + self._piece_bytes)
+            self._fetch_on()
         data = self._piece[at - self._piece_begin : at - self._piece_begin + count]
         if self._unread_bytes > 0:
             # Once: what is read again after that, as by a second reader, is held like the rest.
@@ -198,20 +214,32 @@ class _Lane:
 def _lanes(
     group: int, ranges: Sequence[Range], size_bytes: int, fetch: Callable[[int, int], Callable[[], bytes]]
 ) -> list[_Lane]:
-    """The ranges, small neighbours joined, each with pieces of so many bytes that all together take `size_bytes`."""
+    """The ranges, small neighbours joined, with pieces of which `_PIECES` of each take about `size_bytes`.
+
+    All have about as many pieces, since readers come to the ends of columns at the same time: a large column in small
+    pieces would be waited for again and again.
+    """
     if not ranges:
         return []
-    # This group and the next one may be held completely; or two pieces of each range.
-    fits = 2 * sum(end - begin for begin, end in ranges) <= size_bytes
-    piece_bytes = READ_AHEAD_BYTES if fits else size_bytes // (2 * len(ranges))
-    piece_bytes = min(READ_AHEAD_BYTES, max(_PIECE_BYTES_MIN, piece_bytes))
+    # This group and the next one may be held completely; or some pieces of each range.
+    total_bytes = sum(end - begin for begin, end in ranges)
+    is_held = 2 * total_bytes <= size_bytes
+    share = 1.0 if is_held else size_bytes / (_PIECES * total_bytes)
+
+    def piece_bytes(length: int) -> int:
+        return min(READ_AHEAD_BYTES, max(_PIECE_BYTES_MIN, int(length * share)))
+
+    small_bytes = READ_AHEAD_BYTES if is_held else max(_PIECE_BYTES_MIN, size_bytes // (_PIECES * len(ranges)))
     joined: list[list[Range]] = []
     for begin, end in sorted(ranges):
-        if joined and begin - joined[-1][-1][1] <= _GAP_BYTES_MAX and end - joined[-1][0][0] <= piece_bytes:
+        if joined and begin - joined[-1][-1][1] <= _GAP_BYTES_MAX and end - joined[-1][0][0] <= small_bytes:
             joined[-1].append((begin, end))
         else:
             joined.append([(begin, end)])
-    return [_Lane(group, neighbours, piece_bytes, fetch) for neighbours in joined]
+    return [
+        _Lane(group, some, small_bytes if len(some) > 1 else piece_bytes(some[0][1] - some[0][0]), fetch)
+        for some in joined
+    ]
 
 
 def request_pool() -> ThreadPoolExecutor:

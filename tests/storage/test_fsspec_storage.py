@@ -107,6 +107,7 @@ def test_an_unknown_scheme_is_unsupported():
 
 def test_options_take_paimons_names_and_the_file_systems_own():
     assert _arguments(
+        "s3",
         {
             "s3.endpoint": "http://here",
             "s3.access-key": "123",
@@ -115,17 +116,20 @@ def test_options_take_paimons_names_and_the_file_systems_own():
             "client_kwargs": '{"verify": false}',
             "anon": "false",
             "token": "abc",
-        }
+        },
     ) == {
         "endpoint_url": "http://here",
         "key": "123",
-        "config_kwargs": {"s3": {"addressing_style": "path"}},
+        "config_kwargs": {"max_pool_connections": 32, "s3": {"addressing_style": "path"}},
         "client_kwargs": {"region_name": "eu-central-1", "verify": False},
         "anon": False,
         "token": "abc",
     }
     with pytest.raises(InvalidArgumentError, match=r"s3\.acces-key; known are s3\.endpoint"):
-        _arguments({"s3.acces-key": "typo"})
+        _arguments("s3", {"s3.acces-key": "typo"})
+    fewer = {"config_kwargs": '{"max_pool_connections": 4}'}
+    assert _arguments("s3a", fewer) == {"config_kwargs": {"max_pool_connections": 4}}
+    assert _arguments("gs", {}) == {}
 
 
 @pytest.mark.s3

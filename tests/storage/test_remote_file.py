@@ -76,13 +76,49 @@ def test_reads_give_the_bytes_of_the_file(seed: int, *, from_threads: bool):
         if drawn < 0.05 and len(data) > 30:
             file.expect(groups_of(random, len(data)), random.choice([1, 100_000, 1 << 25]))
         elif drawn < 0.1:
-            file.look()
+            random.choice([file.look, file.hold_end])()
         elif drawn < 0.5:
             at = random.randrange(len(data) + 5)
             assert file.seek(at) == like.seek(at)
         size = random.choice([0, 1, 1_000, 70_000, -1])
         assert file.read(size) == like.read(size)
         assert file.tell() == like.tell()
+
+
+def test_all_columns_are_fetched_so_far_that_a_batch_ends_within():
+    lengths = [4_000_000, 400_000, 800_000]
+    begins = [0, 5_000_000, 6_000_000]
+    store = Store(bytes(8_000_000))
+    file = store.file()
+    file.expect([[(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)]], sum(lengths))
+
+    file.seek(0)
+    assert file.read(10) == bytes(10)
+
+    def fetched(begin: int, length: int) -> int:
+        return sum(last - first for first, last in store.requests if begin <= first < begin + length)
+
+    # Two thirds of each column, whatever its size, and a third more of the one that is read.
+    expected = [4_000_000, 2 * 400_000 // 3, 2 * 800_000 // 3]
+    until = time.monotonic() + 10
+    while time.monotonic() < until and len(store.requests) < 7:
+        time.sleep(0.01)
+    found = [fetched(begin, length) for begin, length in zip(begins, lengths, strict=True)]
+    assert found == pytest.approx(expected, rel=0.01)
+
+
+def test_what_a_held_end_has_is_no_request():
+    data = Random(2).randbytes(3 * LOOK_BYTES)
+    store = Store(data)
+    file = store.file()
+
+    file.hold_end()
+
+    file.seek(-8, io.SEEK_END)
+    assert file.read() == data[-8:]
+    file.seek(len(data) - LOOK_BYTES)
+    assert file.read(1_000) == data[len(data) - LOOK_BYTES :][:1_000]
+    assert store.requests == [(len(data) - LOOK_BYTES, len(data))]
 
 
 def in_turns(file: RemoteFile, groups: list[list[Range]], step: int) -> list[bytes]:

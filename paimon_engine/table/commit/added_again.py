@@ -21,7 +21,7 @@ from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, M
 from paimon_engine.meta.manifest_columns import are_among, hashes_of_names
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.live_columns import ENTRIES_MIN
-from paimon_engine.table.state.manifests import may_hold_partitions, read_manifest
+from paimon_engine.table.state.manifests import may_hold_partitions, read_manifests
 from paimon_engine.table.state.stored_entries import entries_at, read_as_stored
 
 
@@ -57,5 +57,5 @@ def _removals(
         places = [((part.kinds == FileKind.DELETE) & are_among(part.names, names)).nonzero()[0] for part in parts]
         yield from entries_at(parts, places)
         return
-    for item in manifests:
-        yield from (entry for entry in read_manifest(table, item.name, item) if entry.kind is FileKind.DELETE)
+    for entries in read_manifests(table, manifests):
+        yield from (entry for entry in entries if entry.kind is FileKind.DELETE)

@@ -32,7 +32,7 @@ from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, M
 from paimon_engine.meta.manifest_columns import are_among
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.live_columns import ENTRIES_MIN
-from paimon_engine.table.state.manifests import may_hold_partitions, read_manifest
+from paimon_engine.table.state.manifests import may_hold_partitions, read_manifest, read_manifests
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.stored_entries import Kept, StoredEntries, entries_at, read_as_stored
 
@@ -96,7 +96,8 @@ def _full_rewrite(
     table: TableHandle, manifests: Sequence[ManifestFile], changing: set[str], writer: MetadataWriter
 ) -> list[ManifestFile] | None:
     """A full merge entry by entry; None if it would change nothing."""
-    entries = {item.name: read_manifest(table, item.name, item) for item in manifests if item.name in changing}
+    merged = [item for item in manifests if item.name in changing]
+    entries = {item.name: found for item, found in zip(merged, read_manifests(table, merged), strict=True)}
     partitions = {e.partition for found in entries.values() for e in found if e.kind is FileKind.DELETE}
     concerned = _concerned(table, manifests, changing, partitions)
     if len(concerned) <= 1:
@@ -166,7 +167,7 @@ def _fold(table: TableHandle, group: Sequence[ManifestFile], writer: MetadataWri
     parts = _as_stored(table, group)
     if parts is not None:
         return _copied(table, parts, _kept_when_folded(parts), writer)
-    entries = list(merge_entries(entry for item in group for entry in read_manifest(table, item.name, item)).values())
+    entries = list(merge_entries(entry for some in read_manifests(table, group) for entry in some).values())
     return list(group) if manifest_schema(entries) is None else writer.manifests(entries)
 
 

@@ -30,7 +30,8 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.row_tracking import stores_row_ids
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
+from paimon_engine.table.files.files_ahead import files_ahead, in_turn
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.files.row_ids import for_rewriting
 from paimon_engine.table.files.sorting import sort_rows
@@ -144,10 +145,11 @@ class RowsWithCurvePosition:
         plain = to_arrow_schema(table.schema.row_type)
         kind = pa.binary() if unit.curve.order == "order" else pa.int64()
         schema = plain.append(pa.field(_POSITION, kind)).append(pa.field(_RANGE, pa.int32()))
+        scan = ScanOptions(ahead=files_ahead(table, in_turn(location.directory, task.files)))
         for file in task.files:
-            deleted = vectors.deleted_rows(file.name)
+            mask = RowMask(vectors.deleted_rows(file.name))
             names = table.schema.row_type.names
-            for rows in read_data_file(table, location, file, names, with_system_columns=False, mask=RowMask(deleted)):
+            for rows in read_data_file(table, location, file, names, with_system_columns=False, mask=mask, scan=scan):
                 if not rows.num_rows:
                     continue
                 positions = unit.curve.positions(rows.select(list(self.columns)))

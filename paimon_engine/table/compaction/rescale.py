@@ -29,7 +29,8 @@ from paimon_engine.table.compaction.clustered import ClusteredRows, in_order
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.bucketing import bucket_numbers
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
+from paimon_engine.table.files.files_ahead import files_ahead, in_turn
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.read.reader import merge_section
 from paimon_engine.table.state.handle import PlainTable, TableHandle
@@ -112,10 +113,12 @@ def _appended(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]
     for number, files in task.files.items():
         location = bucket_location(table, task.partition, number)
         vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
-        for file in sorted(files, key=lambda item: item.min_sequence_number):
-            deleted = vectors.deleted_rows(file.name)
+        ordered = sorted(files, key=lambda item: item.min_sequence_number)
+        scan = ScanOptions(ahead=files_ahead(table, in_turn(location.directory, ordered)))
+        for file in ordered:
+            mask = RowMask(vectors.deleted_rows(file.name))
             names = table.schema.row_type.names
-            for rows in read_data_file(table, location, file, names, with_system_columns=False, mask=RowMask(deleted)):
+            for rows in read_data_file(table, location, file, names, with_system_columns=False, mask=mask, scan=scan):
                 yield _of_bucket(table, task.bucket, rows)
 
 

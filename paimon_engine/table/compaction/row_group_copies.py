@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ from paimon_engine.table.files.partition_columns import partition_values
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.files.stored_layout import parquet_layout
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
+from paimon_engine.table.state.side_by_side import side_by_side
 from paimon_engine.types import AtomicType, RowType
 
 COPIED_BYTES_MIN: Final = 1 << 20
@@ -90,6 +91,13 @@ class SectionCopies:
         yield from (group for group, _ in reversed(waiting))
 
 
+class _OtherFiles(NamedTuple):
+    """Files of the other runs of a section: those whose keys are read, and first and last key of the rest."""
+
+    probed: Sequence[DataFile]
+    taken: Sequence[tuple[Any, Any]]
+
+
 class RowGroupCopies:
     """Finds the row groups that a task copies."""
 
@@ -115,29 +123,35 @@ class RowGroupCopies:
         found: list[CopiedRowGroup] = []
         left: dict[str, set[int]] = {}
         traits = FileTraits(self._task.output_level, "parquet")
-        for run in section:
-            others = [file for other in section if other is not run for file in other]
-            probed_bytes = sum(file.size_bytes for file in run) // _PROBED_SHARE
-            probed = {
-                file.name for file in others if file.size_bytes <= probed_bytes and file.row_count <= PROBED_ROWS_MAX
-            }
-            taken = [
-                (self._order(file.min_key), self._order(file.max_key)) for file in others if file.name not in probed
-            ]
-            groups = {file.name: self._groups(file, taken) for file in run if self._is_candidate(file)}
+        around = [self._around(section, run) for run in section]
+        looks = {
+            file.name: partial(self._groups, file, others.taken)
+            for run, others in zip(section, around, strict=True)
+            for file in run
+            if self._is_candidate(file)
+        }
+        groups = dict(zip(looks, side_by_side(self._table, [*looks.values()]), strict=True))
+        for run, others in zip(section, around, strict=True):
             free = [
                 CopiedRowGroup(file, group, group.bounds.select(self._keys))
                 for file in run
                 for group in groups.get(file.name, ())
                 if group is not None and group.size_bytes in self._sizes and self._passes(file, group, traits)
             ]
-            for file in others:
-                if file.name in probed:
-                    free = list(self._without_other_rows(free, file))
+            for file in others.probed:
+                free = list(self._without_other_rows(free, file))
             for copy in filter(self._is_inside, map(self._with_ends, free)):
                 found.append(copy)
                 left.setdefault(copy.file.name, {*range(len(groups[copy.file.name]))}).remove(copy.stored.number)
         return SectionCopies(sorted(found, key=lambda copy: self._span(copy.ends)), left)
+
+    def _around(self, section: Section, run: Sequence[DataFile]) -> _OtherFiles:
+        others = [file for other in section if other is not run for file in other]
+        probed_bytes = sum(file.size_bytes for file in run) // _PROBED_SHARE
+        probed = [file for file in others if file.size_bytes <= probed_bytes and file.row_count <= PROBED_ROWS_MAX]
+        names = {file.name for file in probed}
+        spans = [(self._order(file.min_key), self._order(file.max_key)) for file in others if file.name not in names]
+        return _OtherFiles(probed, spans)
 
     @cached_property
     def _is_possible(self) -> bool:

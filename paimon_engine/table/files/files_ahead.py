@@ -1,7 +1,8 @@
-"""Small data files of a read, fetched side by side, some of them before they are opened.
+"""Data files of a read, opened side by side, some of them before their turn: small ones with all of their bytes.
 
 On object stores a request takes as long as to decode thousands of rows. A merge opens the first file of each run at
-once, and small files that follow each other are read one after another; each was a request that was waited for.
+once, and files that follow each other are read one after another; each was a request that was waited for, and each
+large one two or three: its size, and what it ends with.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from typing import BinaryIO, Final
 from paimon_engine.errors import PaimonError
 from paimon_engine.lsm.sections import Section
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.storage import Opener
-from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, REQUESTS_AT_ONCE, request_pool
+from paimon_engine.storage import Opener, Storage
+from paimon_engine.storage.remote_file import LOOK_BYTES, READ_AHEAD_BYTES, REQUESTS_AT_ONCE, RemoteFile, request_pool
 from paimon_engine.table.files.external import data_file_at, store_of
 from paimon_engine.table.files.index_filter import SUFFIX as INDEX_SUFFIX
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import is_on_object_store
 
 _HELD_BYTES: Final = 32 << 20
-"""Bytes of files that are fetched and not opened."""
+"""Bytes that are fetched of files that are not read yet."""
+_FORMATS_WITH_FOOTER: Final = ("parquet", "orc")
+"""Their readers begin at the end of a file."""
 
 
 SectionAt = tuple[str, Section, Mapping[str, str]]
@@ -38,8 +41,13 @@ def files_ahead(table: TableHandle, sections: Iterable[SectionAt], *, filtered: 
     return _FilesAhead(table, iter(sections), filtered=filtered) if is_on_object_store(table) else None
 
 
+def in_turn(directory: str, files: Iterable[DataFile]) -> Iterator[SectionAt]:
+    """Files of a bucket that are read one after another, as sections."""
+    return ((directory, ((file,),), {}) for file in files)
+
+
 class _FilesAhead:
-    """Opens files; those that are small are fetched before, in the order in which they are read.
+    """Opens files before they are read, in that order; of large ones it fetches the end.
 
     Of the first section as many as it has runs, since a merge opens the first file of each at once; then more and more,
     so that a reader who stops early has caused few requests that it did not need.
@@ -83,7 +91,7 @@ class _FilesAhead:
         while len(self._under_way) < self._at_once and self._held_bytes < _HELD_BYTES and self._named():
             directory, file = self._next.popleft()
             has_index = any(name.endswith(INDEX_SUFFIX) for name in file.extra_files)
-            if file.size_bytes > READ_AHEAD_BYTES or (self._filtered and has_index):
+            if self._filtered and has_index:
                 continue
             try:
                 storage, directory = data_file_at(self._table, directory, file)
@@ -92,9 +100,16 @@ class _FilesAhead:
             path = f"{directory}/{file.name}"
             if path in self._opened or path in self._under_way:
                 continue
-            future = request_pool().submit(storage.open, path, size_bytes=file.size_bytes)
-            self._under_way[path] = future, file.size_bytes
-            self._held_bytes += file.size_bytes
+            held_bytes = file.size_bytes if file.size_bytes <= READ_AHEAD_BYTES else LOOK_BYTES
+            self._under_way[path] = request_pool().submit(_opened, storage, path, file), held_bytes
+            self._held_bytes += held_bytes
+
+
+def _opened(storage: Storage, path: str, file: DataFile) -> BinaryIO:
+    found = storage.open(path, size_bytes=file.size_bytes)
+    if isinstance(found, RemoteFile) and file.format in _FORMATS_WITH_FOOTER:
+        found.hold_end()
+    return found
 
 
 def _in_order_of_reading(section: Section) -> list[DataFile]:

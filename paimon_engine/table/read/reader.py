@@ -387,8 +387,11 @@ def merge_section(
     `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
     merge to a range. Of files that are in `row_groups` no other row groups are read. Each run is read in batches within
     `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries. `directories` has those of files, by
-    name, that are not at `location`. Files are opened by `ahead`, if it is given.
+    name, that are not at `location`. Files are opened by `ahead`; by default some of the section are opened ahead.
     """
+    if ahead is None:
+        reached = section if keys is None else keys.reached(section)
+        ahead = files_ahead(table, [(location.directory, reached, directories)])
     where = () if keys is None else keys.begin_conjuncts
     files = SectionFiles(
         table,

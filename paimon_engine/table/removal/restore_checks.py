@@ -24,8 +24,8 @@ from paimon_engine.table.state.manifests import (
     changelog_entries,
     delta_entries,
     live_entries,
-    read_manifest,
     read_manifest_list,
+    read_manifests,
 )
 from paimon_engine.table.state.side_by_side import in_threads
 
@@ -118,7 +118,7 @@ class RestoreCheck:
 def _begin(on_branch: TableHandle, snapshot: Snapshot) -> set[Any]:
     """Identities of the files that were live before the commit of a snapshot."""
     manifests = read_manifest_list(on_branch, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-    entries = (entry for manifest in manifests for entry in read_manifest(on_branch, manifest.name, manifest))
+    entries = (entry for some in read_manifests(on_branch, manifests) for entry in some)
     return {entry.identity for entry in live_files(entries)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from paimon_engine.collection import without_collection
@@ -231,14 +232,15 @@ def _live_of(
 
 def _found_in(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
     """The live files, in columns where that is faster. Raises: CorruptTableError naming manifests that do not agree."""
-    read = partial(entries_of_manifest, table)
     if worth_columns(table, manifests):
-        found = live_in_columns(manifests, partial(bytes_of_manifests, table), read, choice)
+        read, entries_of_one = partial(bytes_of_manifests, table), partial(entries_of_manifest, table)
+        found = live_in_columns(manifests, read, entries_of_one, choice)
         if found is not None:
             return found
     try:
         # Of other partitions there may be removals here, and what they remove in a manifest that was left out.
-        live = live_files(of_partitions([entry for item in manifests for entry in read(item)], choice))
+        every = [entry for entries in read_manifests(table, manifests) for entry in entries]
+        live = live_files(of_partitions(every, choice))
     except FoldError as error:
         concerned = [item for item in manifests if _mentions(table, item, error.file_name)]
         raise CorruptTableError(f"{_names(concerned)}: {error}") from error
@@ -248,6 +250,13 @@ def _found_in(table: TableHandle, manifests: Sequence[ManifestFile], choice: Cho
 def entries_of_manifest(table: TableHandle, manifest: ManifestFile) -> list[ManifestEntry]:
     """As `read_manifest`, of a manifest in a list."""
     return read_manifest(table, manifest.name, manifest)
+
+
+def read_manifests(table: TableHandle, manifests: Iterable[ManifestFile]) -> Iterator[list[ManifestEntry]]:
+    """Entries of manifests in lists, in order; some requests are made at the same time. Raises: as `read_manifest`."""
+    left = iter(manifests)
+    while some := list(islice(left, REQUESTS_AT_ONCE)):
+        yield from side_by_side(table, [partial(entries_of_manifest, table, item) for item in some])
 
 
 def bytes_of_manifests(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterator[bytes]:
@@ -278,10 +287,8 @@ def _entries(
     table: TableHandle, manifests: Iterable[ManifestFile], partitions: Collection[bytes] | None
 ) -> Iterable[ManifestEntry]:
     wanted = None if partitions is None else frozenset(partitions)
-    for manifest in manifests:
-        for entry in read_manifest(table, manifest.name, manifest):
-            if wanted is None or entry.partition in wanted:
-                yield entry
+    for entries in read_manifests(table, manifests):
+        yield from (entry for entry in entries if wanted is None or entry.partition in wanted)
 
 
 def entries_of(
