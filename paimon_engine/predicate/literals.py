@@ -243,7 +243,7 @@ def _exact(field: pa.Field, column: str, value: Any) -> Exact:
         if pa.types.is_time(arrow_type):
             return Fraction(_time_nanos(value), _UNIT_NS[arrow_type.unit])
         return Fraction(_nanos(value, zoned=arrow_type.tz is not None), _UNIT_NS[arrow_type.unit])
-    except (TypeError, ValueError, InvalidOperation) as error:
+    except (TypeError, ValueError) as error:
         raise _type_mismatch(field, column, value, str(error)) from error
 
 
@@ -255,8 +255,15 @@ def _number(value: Any) -> Exact:
         return Fraction(repr(value)) if math.isfinite(value) else value
     if isinstance(value, int):
         return Fraction(value)
-    number = Decimal(value.strip()) if isinstance(value, str) else value
+    number = _decimal(value) if isinstance(value, str) else value
     return Fraction(number) if number.is_finite() else float(number)
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text.strip())
+    except InvalidOperation:
+        raise ValueError("it is not a number") from None
 
 
 def _nanos(value: Any, *, zoned: bool) -> int:
