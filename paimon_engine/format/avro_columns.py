@@ -282,10 +282,9 @@ def _in_order(names: Sequence[str], found: list[Arrays], positions: list[Ints], 
     """The arrays of all steps, each record at its place."""
     if not found:
         return {name: np.zeros(0, np.int64) for name in names}
-    position = np.concatenate(positions)
     arrays = {}
     for index, name in enumerate(names):
-        values = np.concatenate([step[index] for step in found])
-        arrays[name] = np.empty(total, values.dtype)
-        arrays[name][position] = values
+        arrays[name] = np.empty(total, found[0][index].dtype)
+        for step, position in zip(found, positions, strict=True):
+            arrays[name][position] = step[index]
     return arrays

@@ -80,6 +80,19 @@ def all_alike(data: bytes, begins: Ints, ends: Ints) -> bool:
     return True
 
 
+def cut_once(data: bytes, begins: Ints, ends: Ints) -> list[bytes]:
+    """As `cut`; equal spans that follow each other are one object, and are not looked at again."""
+    lengths = ends - begins
+    if not len(lengths) or lengths[0] < 1 or lengths[0] > LENGTH_MAX or (lengths != lengths[0]).any():
+        return cut(data, begins, ends)
+    rows = bytes_at(data, begins, int(lengths[0]))
+    first = np.flatnonzero(np.append(True, (rows[1:] != rows[:-1]).any(axis=1)))
+    values = np.empty(len(first), object)
+    values[:] = cut(data, begins[first], ends[first])
+    found: list[bytes] = np.repeat(values, np.diff(np.append(first, len(rows)))).tolist()
+    return found
+
+
 def made_once(spans: list[bytes], make: Callable[[bytes], Any]) -> list[Any]:
     """What `make` gives for each span; for equal ones the same object."""
     known = {span: make(span) for span in set(spans)}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paimon_engine.frozen import Same, instances
-from paimon_engine.meta.field_columns import ByteStrings, FieldColumn, NumberColumn
+from paimon_engine.meta.field_columns import ByteStrings, FieldColumn, NumberColumn, Statistics
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
 from paimon_engine.meta.unknown_fields import NO_FIELDS
 
@@ -119,6 +119,31 @@ class EntryColumns:
             case _:
                 return None
 
+    @property
+    def has_indexes(self) -> bool:
+        """Whether an entry may have an index of its file."""
+        found = self._fields["embedded_file_index"]
+        return not (isinstance(found, Same) and found.value is None)
+
+    def kinds(self, places: Ints) -> Ints | None:
+        """A number for each entry at these places: equal for files of a schema and a format, ORC or others.
+
+        None where entries may differ in the columns of which files have values or statistics.
+        """
+        names = self._fields["name"]
+        alike = all(isinstance(self._fields[name], Same) for name in ("value_stats_columns", "extras"))
+        if not alike or not isinstance(names, ByteStrings):
+            return None
+        return 2 * self.numbers("schema_id")[0][places] + names.end_with(b".orc", places)
+
+    def statistics(self, name: Literal["key_stats", "value_stats"], places: Ints) -> list[list[Any]]:
+        """Smallest values, largest values and null counts of the files of the entries at these places."""
+        found = self._fields[name]
+        if isinstance(found, Same):
+            one = found.value
+            return [[value] * len(places) for value in (one.min_values, one.max_values, one.null_counts)]
+        return cast(Statistics, found).apart(places)
+
     def at(self, places: Ints) -> list[ManifestEntry]:
         count = len(places)
         files = instances(DataFile, count, [*(column.at(places) for column in self._fields.values()), Same(NO_FIELDS)])
@@ -174,6 +199,13 @@ class ColumnarEntries(Sequence[ManifestEntry]):
         """Those at these indices, or where an array of as many booleans is true."""
         return ColumnarEntries(self._parts, self._places[which])
 
+    def by_part(self) -> Iterator[tuple[EntryPart, Ints, Ints]]:
+        """Each part with entries, their places in it, and their indices among these."""
+        numbers = np.searchsorted(self._begins, self._places, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            [who] = (numbers == number).nonzero()
+            yield self._parts[number], self._places[who] - self._begins[number], who
+
     def _made(self, places: Ints) -> list[ManifestEntry]:
         numbers = np.searchsorted(self._begins, places, side="right") - 1
         if len(numbers) and (numbers == numbers[0]).all():
@@ -209,11 +241,9 @@ class ColumnarEntries(Sequence[ManifestEntry]):
 
     def keys(self, name: KeyName) -> NDArray[np.uint8] | None:
         """The keys of all entries, each in a row; None where they have other lengths, or none."""
-        owners = np.searchsorted(self._begins, self._places, side="right") - 1
         found: NDArray[np.uint8] | None = None
-        for number in np.unique(owners).tolist():
-            [who] = (owners == number).nonzero()
-            some = self._parts[number].keys(name, self._places[who] - self._begins[number])
+        for part, places, who in self.by_part():
+            some = part.keys(name, places)
             if some is None or (found is not None and found.shape[1] != some.shape[1]):
                 return None
             if found is None:

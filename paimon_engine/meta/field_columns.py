@@ -21,6 +21,10 @@ _LENGTHS_MAX: Final = 16
 """Different lengths of byte strings up to which those of a length are copied at once."""
 
 
+_LOWER: Final = np.uint8(0x20)
+"""The bit of letters that are small; other printable bytes of names of formats have it, too."""
+
+
 class FieldColumn(Protocol):
     """Values of one field, in the order of the objects."""
 
@@ -91,6 +95,15 @@ class ByteStrings:
             return None
         return bytes_at(self._data, begins, int(lengths[0]))
 
+    def end_with(self, suffix: bytes, places: Ints) -> NDArray[np.bool_]:
+        """Which of those at these places end with that, in letters of any case."""
+        begins = self._ends[places] - len(suffix)
+        found: NDArray[np.bool_] = begins >= self._begins[places]
+        if found.any():
+            ends = bytes_at(self._data, begins[found], len(suffix)) | _LOWER
+            found[found] = (ends == np.frombuffer(suffix, np.uint8)).all(axis=1)
+        return found
+
 
 class Statistics:
     """Statistics of columns, by the columns of their parts."""
@@ -102,6 +115,11 @@ class Statistics:
 
     def at(self, places: Ints) -> FieldValues:
         return instances(SimpleStats, len(places), [part.at(places) for part in self._parts])
+
+    def apart(self, places: Ints) -> list[list[Any]]:
+        """The values of each part at these places."""
+        found = [part.at(places) for part in self._parts]
+        return [[some.value] * len(places) if isinstance(some, Same) else list(some) for some in found]
 
 
 def statistics_column(min_values: FieldColumn, max_values: FieldColumn, null_counts: FieldColumn) -> FieldColumn:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paimon_engine.format.avro_columns import Columns, NotPlain, columns_of
-from paimon_engine.format.byte_spans import all_alike, bytes_at, cut, different_lengths, made_once
+from paimon_engine.format.byte_spans import all_alike, bytes_at, cut, cut_once, different_lengths, made_once
 from paimon_engine.format.stored import INT_MAX, LONG_MAX, checked_name
 from paimon_engine.frozen import Same
 from paimon_engine.meta.entry_columns import EntryColumns, EntryObjects, EntryPart, all_of
@@ -120,7 +120,7 @@ class ManifestColumns:
         self.kinds, self.buckets = self._arrays["_KIND"], self._arrays["_BUCKET"]
         self.total_buckets, self.schema_ids = self._arrays["_TOTAL_BUCKETS"], self._arrays["_FILE._SCHEMA_ID"]
         self.row_counts = self._arrays["_FILE._ROW_COUNT"]
-        self.partitions = made_once(self._spans("_PARTITION", slice(None)), bytes)
+        self.partitions = made_once(cut_once(self._columns.data, *self._ends("_PARTITION", slice(None))), bytes)
         self.names = _checked_names(self._columns)
 
     @property
@@ -137,9 +137,9 @@ class ManifestColumns:
             if values is not None and len(values) and (values.min() < low or values.max() > high):
                 raise NotPlain(f"{name} beyond its range")
         for name in self._lists_of_texts():
-            for raw in set(self._spans(name, self._there(name))):
+            for raw in self._different(name):
                 self._note_texts(raw, names_files=name == "_FILE._EXTRA_FILES")
-        for path in self._spans("_FILE._EXTERNAL_PATH", self._there("_FILE._EXTERNAL_PATH")):
+        for path in self._different("_FILE._EXTERNAL_PATH"):
             _text(path)
 
     def _lists_of_texts(self) -> list[str]:
@@ -152,6 +152,15 @@ class ManifestColumns:
         if present is not None:
             return present
         return slice(None) if f"{name}.begin" in self._arrays else slice(0)
+
+    def _different(self, name: str) -> set[bytes]:
+        """Each span that occurs where the column is not null."""
+        which = self._there(name)
+        if f"{name}.begin" in self._arrays:
+            begins, ends = self._ends(name, which)
+            if len(begins) and all_alike(self._columns.data, begins, ends):
+                return {self._columns.data[begins[0] : ends[0]]}
+        return set(self._spans(name, which))
 
     def _note_texts(self, raw: bytes, *, names_files: bool) -> None:
         found = tuple(_text(item) for item in _items(raw))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paimon_engine.format import byte_spans
-from paimon_engine.format.byte_spans import all_alike, cut, made_once
+from paimon_engine.format.byte_spans import all_alike, cut, cut_once, made_once
 
 
 def random_spans(rng: random.Random) -> tuple[bytes, list[tuple[int, int]]]:
@@ -31,7 +31,7 @@ def test_random_spans(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     begins, ends = (np.array([span[at] for span in spans], np.int64) for at in (0, 1))
     expected = [data[begin:end] for begin, end in spans]
 
-    assert cut(data, begins, ends) == expected
+    assert cut(data, begins, ends) == expected == cut_once(data, begins, ends)
     assert made_once(expected, bytes.hex) == [one.hex() for one in expected]
     if spans and all_alike(data, begins, ends):
         assert len(set(expected)) == 1
@@ -54,6 +54,16 @@ def test_zeros_at_the_end_of_a_span_stay() -> None:
     begins, ends = np.array([0, 1, 3]), np.array([3, 3, 3])
 
     assert cut(b"\1\0\0", begins, ends) == [b"\1\0\0", b"\0\0", b""]
+
+
+def test_equal_spans_one_behind_the_other_are_one_object() -> None:
+    begins = np.array([0, 0, 2, 4, 4, 4])
+
+    found = cut_once(b"abcdef", begins, begins + 2)
+
+    assert found == [b"ab", b"ab", b"cd", b"ef", b"ef", b"ef"]
+    assert found[0] is found[1]
+    assert found[3] is found[4] is found[5]
 
 
 def test_what_is_made_of_equal_spans_is_the_same_object() -> None:

@@ -6,23 +6,30 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from paimon_engine import AddColumn, Catalog, CorruptTableError, RenameColumn, Table, UpdateColumnType, open_table
 from paimon_engine.arrow_types import from_arrow
-from paimon_engine.format.binary_row import internal_values
-from paimon_engine.meta.manifest import DataFile
+from paimon_engine.format.avro_blocks import container
+from paimon_engine.format.binary_row import EMPTY_ROW, internal_values
+from paimon_engine.meta.entry_columns import ColumnarEntries, EntryPart
+from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
+from paimon_engine.meta.manifest_columns import ManifestColumns
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, to_simple_stats
 from paimon_engine.predicate import Predicate, as_predicate, col, parse_where, to_arrow_expression
 from paimon_engine.table.files.row_ids import with_row_ids
+from paimon_engine.table.read.column_matches import matches_in_columns
 from paimon_engine.table.read.file_matches import FileMatches
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import DataType
+from tests.support.random_manifests import stored
 
 COLUMNS = {
     "flag": pa.bool_(),
@@ -155,7 +162,27 @@ def tree(chance: random.Random, depth: int = 0) -> Predicate:
 
 def answers(table: Table, parts: Sequence[Predicate], files: Sequence[DataFile]) -> tuple[list[bool], list[bool]]:
     found = FileMatches(table._handle, parts, files)
-    return [found.may_match(one) for one in files], [found.key_may_match(one) for one in files]
+    values, keys = [found.may_match(one) for one in files], [found.key_may_match(one) for one in files]
+    if len(files) > 1:
+        matches = matches_in_columns(table._handle, parts, in_columns(files))
+        assert (matches.by_value.tolist(), matches.by_key.tolist()) == (values, keys)
+    return values, keys
+
+
+def in_columns(files: Sequence[DataFile]) -> ColumnarEntries:
+    """Entries of the files as a manifest of each kind has them, in the order of the files."""
+
+    def kind(place: int) -> str:
+        one = files[place]
+        return repr((one.value_stats_columns, one.extras, not one.value_stats.null_counts))
+
+    order = sorted(range(len(files)), key=kind)
+    parts: list[EntryPart] = []
+    for _, places in groupby(order, kind):
+        entries = [ManifestEntry(FileKind.ADD, EMPTY_ROW, 0, 1, files[place]) for place in places]
+        found = container(stored(entries))
+        parts.append(ManifestColumns(found.schema, found.blocks).chosen(np.arange(len(entries))))
+    return ColumnarEntries(parts, np.argsort(order))
 
 
 def one_by_one(table: Table, parts: Sequence[Predicate], files: Sequence[DataFile]) -> tuple[list[bool], list[bool]]:

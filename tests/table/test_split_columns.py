@@ -18,6 +18,7 @@ from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.meta.entry_columns import ColumnarEntries, EntryObjects, EntryPart
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
 from paimon_engine.meta.manifest_columns import ManifestColumns
+from paimon_engine.predicate import parse_where
 from paimon_engine.table.files.deletion_vectors import VectorLocation, vector_locations
 from paimon_engine.table.read import reader
 from paimon_engine.table.read.scan import plan_splits, splits_of, visible_to_readers
@@ -118,7 +119,7 @@ def test_splits_are_those_of_entries_one_by_one(make_table: MakeTable, kind: str
         names = [entry.file.name for entry in entries if random.random() < 0.3]
         vectors = {name: VectorLocation("index", 0, 10, 10) for name in names}
 
-    found = splits_in_columns(table, in_parts(random, entries), vectors)
+    found = splits_in_columns(table, in_parts(random, entries), (), vectors)
 
     assert found is not None
     expected = splits_of(table, visible_to_readers(table, entries), None, vectors=vectors)
@@ -145,7 +146,7 @@ def test_keys_that_are_no_numbers_are_looked_at_one_by_one(make_table: MakeTable
     entries = entries_of(random, table, 50)
     odd = replace(entries[7], file=replace(entries[7].file, **change))
 
-    assert splits_in_columns(table, in_parts(random, [*entries[:7], odd, *entries[8:]]), None) is None
+    assert splits_in_columns(table, in_parts(random, [*entries[:7], odd, *entries[8:]]), (), None) is None
 
 
 # ── reads ───────────────────────────────────────────────────────────────────────────────────────
@@ -169,6 +170,49 @@ def test_keys_of_other_types_are_looked_at_one_by_one(make_table: MakeTable, key
 
     assert isinstance(splits, list)
     assert len(table.rows()) == 2
+
+
+WHERE = [
+    "k = 7",
+    "k > 3 AND day = 2",
+    "w = 4",
+    "w > 7 OR k < 2",
+    "day = 3",
+    "w IS NULL",
+    "k BETWEEN 40 AND 60",
+]
+
+
+@pytest.mark.usefixtures("_any_number")
+@pytest.mark.parametrize("kind", ["append", "key", "deletion vectors", "first-row"])
+def test_a_filter_leaves_the_same_files(make_table: MakeTable, kind: str):
+    random = Random(kind)
+    options = {"bucket": "-1" if kind == "append" else "1", **SMALL_SPLITS, **TABLES[kind].get("options", {})}
+    table = make_table(
+        {"day": pa.int32(), "k": pa.int64(), "w": pa.int64()},
+        primary_keys=[] if kind == "append" else ["day", "k"],
+        partition_keys=["day"],
+        options=options,
+    )
+    for number in range(12):
+        # Some overlap with those of their neighbours.
+        keys = sorted(random.sample(range(8 * number, 8 * number + 12), 6))
+        columns = {"day": [1, 2, 3, 1, 2, 3], "k": keys, "w": [random.choice([None, number, 9]) for _ in keys]}
+        table.write(columns)
+        if table.handle.options.hides_level_0:
+            table.compact(full=False)
+    handle, snapshot = table.handle, table.snapshot
+    vectors = vector_locations(handle, snapshot) if handle.options.has_vectors else None
+    entries = visible_to_readers(handle, live_entries(handle, snapshot))
+    counts = set()
+
+    for where in map(parse_where, WHERE):
+        found = plan_splits(handle, snapshot, where, keeps_statistics=True)
+        assert isinstance(found, LazySplits)
+        assert list(found) == splits_of(handle, entries, where, vectors=vectors), where
+        counts.add(sum(len(run) for split in found for section in split.sections for run in section))
+
+    assert len(counts) > 1
 
 
 @pytest.mark.usefixtures("_any_number")

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,7 @@ class FileMatches:
             if len(members) < _ALIKE_MIN:
                 continue
             try:
-                mask, left = _masked(self._table, columns(self._table, members), parts, members)
+                mask, left = matching_of_a_kind(self._table, columns(self._table, members), parts, members)
             except NotInColumns:
                 continue
             found.update(zip(map(id, members), [left if may else None for may in mask.tolist()], strict=True))
@@ -172,56 +172,89 @@ def key_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
 # ── many files ──────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class _StatsColumns:
-    """The statistics of files of one kind.
+class StatsApart(NamedTuple):
+    """Statistics of n files in three lists of that length: binary rows of bounds, and null counts of each column."""
 
-    `columns` are those that have statistics, in the file's types; None in `stats` where there is nothing known.
+    min_values: Sequence[bytes]
+    max_values: Sequence[bytes]
+    null_counts: Sequence[Sequence[int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class StatsOfAKind:
+    """The statistics of files of one kind: files of a schema, of which the same columns have some.
+
+    `columns` are these, in the files' types; None in `stats` where there is nothing known.
     """
 
     schema: TableSchema
     columns: Sequence[DataField]
-    stats: Sequence[SimpleStats] | None
+    stats: StatsApart | None
 
 
-_FindStats = Callable[[TableHandle, Sequence[DataFile]], _StatsColumns]
+_FindStats = Callable[[TableHandle, Sequence[DataFile]], StatsOfAKind]
 
 
-def _value_columns(table: TableHandle, files: Sequence[DataFile]) -> _StatsColumns:
-    """Raises: NotInColumns where files differ in what they have."""
-    schema = table.schema_of(files[0].schema_id)
-    stats = [file.value_stats for file in files]
-    counts = {len(one.null_counts) for one in stats}
+def stats_of_values(table: TableHandle, like: DataFile, stats: StatsApart) -> StatsOfAKind:
+    """Statistics of values in files like this one.
+
+    Raises: NotInColumns where files differ in what they have.
+    """
+    schema = table.schema_of(like.schema_id)
+    counts = set(map(len, stats.null_counts))
     if counts == {0}:
-        return _StatsColumns(schema, (), None)
-    columns = tuple(statistics_columns(schema, files[0]))
+        return StatsOfAKind(schema, (), None)
+    columns = tuple(statistics_columns(schema, like))
     if counts != {len(columns)}:
         raise NotInColumns("other numbers of columns")
-    return _StatsColumns(schema, columns, stats)
+    return StatsOfAKind(schema, columns, stats)
 
 
-def _key_columns(table: TableHandle, files: Sequence[DataFile]) -> _StatsColumns:
-    schema = table.schema_of(files[0].schema_id)
+def stats_of_keys(table: TableHandle, like: DataFile, stats: StatsApart) -> StatsOfAKind:
+    """As `stats_of_values`, of the columns of the primary key."""
+    schema = table.schema_of(like.schema_id)
     columns = tuple(schema.key_type)
-    stats = [file.key_stats for file in files]
-    if {len(one.null_counts) for one in stats} != {len(columns)}:
+    if set(map(len, stats.null_counts)) != {len(columns)}:
         raise NotInColumns("other numbers of columns")
-    return _StatsColumns(schema, columns, stats)
+    return StatsOfAKind(schema, columns, stats)
 
 
-def _masked(
-    table: TableHandle, found: _StatsColumns, parts: Sequence[Predicate], files: Sequence[DataFile]
+def _value_columns(table: TableHandle, files: Sequence[DataFile]) -> StatsOfAKind:
+    return stats_of_values(table, files[0], _apart([file.value_stats for file in files]))
+
+
+def _key_columns(table: TableHandle, files: Sequence[DataFile]) -> StatsOfAKind:
+    return stats_of_keys(table, files[0], _apart([file.key_stats for file in files]))
+
+
+def _apart(stats: Sequence[SimpleStats]) -> StatsApart:
+    return StatsApart(
+        [one.min_values for one in stats],
+        [one.max_values for one in stats],
+        [one.null_counts for one in stats],
+    )
+
+
+def matching_of_a_kind(
+    table: TableHandle,
+    found: StatsOfAKind,
+    parts: Sequence[Predicate],
+    files: Sequence[DataFile],
+    row_counts: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.bool_], list[Predicate]]:
-    """Which of the files may match, by the parts that columns can decide, and the other parts.
+    """Which files of a kind may match, by the parts that columns can decide, and the other parts.
+
+    With `row_counts` those of the files; `files` then may be one of them alone, unless the table tracks rows.
 
     Raises: NotInColumns.
     """
-    kept = np.ones(len(files), bool)
+    if row_counts is None:
+        row_counts = np.fromiter((file.row_count for file in files), np.int64, len(files))
+    kept = np.ones(len(row_counts), bool)
     left: list[Predicate] = []
     if found.stats is None and not has_tracking(table.schema):
         # Nothing is known of any column, but a filter may be one that nothing matches.
         return kept & all(may_match(part, {}, 1) for part in parts), left
-    row_counts = np.fromiter((file.row_count for file in files), np.int64, len(files))
     ranges = _Ranges(table, found, files, row_counts)
     for part in parts:
         converted = ranges.convert(part)
@@ -236,10 +269,10 @@ class _Ranges:
     """Ranges of the table's columns in files of one kind, decoded when a part of a filter needs them."""
 
     def __init__(
-        self, table: TableHandle, found: _StatsColumns, files: Sequence[DataFile], row_counts: NDArray[np.int64]
+        self, table: TableHandle, found: StatsOfAKind, files: Sequence[DataFile], row_counts: NDArray[np.int64]
     ) -> None:
         self._table, self._files, self._row_counts = table, files, row_counts
-        self._stats, self._columns = found.stats, found.columns
+        self._found = found
         self._pairs = same_columns(found.schema, table.schema)
         self._rows: tuple[BinaryRows, BinaryRows] | None = None
         self.known: dict[str, RangeColumn] = {}
@@ -270,7 +303,7 @@ class _Ranges:
         Raises: NotInColumns.
         """
         schema = self._table.schema
-        if name in schema.partition_keys or name not in schema.row_type.names or self._stats is None:
+        if name in schema.partition_keys or name not in schema.row_type.names or self._found.stats is None:
             return None
         if name in TRACKING_COLUMNS and has_tracking(schema):
             self.known[name] = self._tracked(name)
@@ -286,14 +319,14 @@ class _Ranges:
         forms = [None if value is None else stored_form(today.type, value) for value in values]
         if any(form is None and value is not None for form, value in zip(forms, values, strict=True)):
             return None
-        place = next((place for place, one in enumerate(self._columns) if one.name == stored.name), None)
+        place = next((place for place, one in enumerate(self._found.columns) if one.name == stored.name), None)
         if place is not None and name not in self.known:
             self.known[name] = self._decoded(place, today.type)
         return forms
 
     def _missing(self) -> RangeColumn:
         """What the files lack is read as null."""
-        none = np.zeros(len(self._files), np.int64)
+        none = np.zeros(len(self._row_counts), np.int64)
         return RangeColumn(none, none, none != 0, self._row_counts)
 
     def _tracked(self, name: str) -> RangeColumn:
@@ -309,15 +342,13 @@ class _Ranges:
 
     def _decoded(self, place: int, data_type: AtomicType) -> RangeColumn:
         """The column at that place of the statistics. Raises: NotInColumns."""
-        assert self._stats is not None
+        stats = self._found.stats
+        assert stats is not None
         if self._rows is None:
-            arity = len(self._columns)
-            self._rows = (
-                BinaryRows([one.min_values for one in self._stats], arity),
-                BinaryRows([one.max_values for one in self._stats], arity),
-            )
+            arity = len(self._found.columns)
+            self._rows = BinaryRows(stats.min_values, arity), BinaryRows(stats.max_values, arity)
         low, high = (rows.column(place, data_type) for rows in self._rows)
-        counts = [one.null_counts[place] for one in self._stats]
+        counts = [one[place] for one in stats.null_counts]
         null_counts = np.array([-1 if count is None else count for count in counts], np.int64)
         highs = high.values
         if highs.dtype.kind == "f" and not counts_nan(self._files[0]):

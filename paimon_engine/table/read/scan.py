@@ -34,7 +34,7 @@ from paimon_engine.table.read.pruning import entry_filter, matching_buckets, mat
 from paimon_engine.table.read.split import Split, located_in, split_begins
 from paimon_engine.table.read.split_columns import splits_in_columns
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import EntryFilter, live_entries, live_in_any_form
+from paimon_engine.table.state.manifests import live_entries, live_in_any_form
 from paimon_engine.types import to_arrow_schema
 
 
@@ -85,11 +85,14 @@ def plan_splits(
         bind(where, to_arrow_schema(table.schema.row_type))
     with without_collection():
         statistics = keeps_statistics or _needs_statistics(table, where)
-        chosen = _choosing(table, where, by_buckets=True, statistics=statistics)
+        conjuncts = usable_conjuncts(table, where)
+        chosen = entry_filter(table, conjuncts, by_buckets=True, statistics=statistics)
         found = live_in_any_form(table, snapshot, where=chosen)
         vectors = vector_locations(table, snapshot) if table.options.has_vectors else None
-        if isinstance(found, ColumnarEntries) and choice == _ALL_FILES and not _looks_into_partitions(table, where):
-            splits = splits_in_columns(table, found, vectors)
+        if isinstance(found, ColumnarEntries) and choice == _ALL_FILES and all(map(columns_of, conjuncts)):
+            # What is asked of partition columns alone is decided by now.
+            of_files = [part for part in conjuncts if not _is_of_partitions(table, part)]
+            splits = splits_in_columns(table, found, of_files, vectors)
             if splits is not None:
                 return splits
         entries = with_keys_of_today(table, visible_to_readers(table, found))
@@ -98,11 +101,6 @@ def plan_splits(
         if table.options.snapshot_ordering:
             check_numbered(entry.file for entry in entries)
         return splits_of(table, entries, where, vectors=vectors)
-
-
-def _looks_into_partitions(table: TableHandle, where: Predicate | None) -> bool:
-    """Whether a filter may exclude files of a partition that has others that match."""
-    return any(not columns_of(part) or not _is_of_partitions(table, part) for part in conjuncts_of(where))
 
 
 def _is_of_partitions(table: TableHandle, part: Predicate) -> bool:
@@ -127,13 +125,9 @@ def visible_entries(
     With `by_buckets`, entries of buckets that cannot match may be missing, and with them whole partitions. Without
     `statistics`, those of files may be missing.
     """
-    chosen = _choosing(table, where, by_buckets=by_buckets, statistics=statistics)
+    chosen = entry_filter(table, usable_conjuncts(table, where), by_buckets=by_buckets, statistics=statistics)
     found = live_entries(table, snapshot, where=chosen)
     return with_keys_of_today(table, visible_to_readers(table, found))
-
-
-def _choosing(table: TableHandle, where: Predicate | None, *, by_buckets: bool, statistics: bool) -> EntryFilter | None:
-    return entry_filter(table, usable_conjuncts(table, where), by_buckets=by_buckets, statistics=statistics)
 
 
 def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -41,13 +42,14 @@ def split_begins(weights: Ints, target: int) -> list[int]:
 
     Each split has at least one section.
     """
-    ends = np.cumsum(weights)
+    # `bisect` in a list takes a tenth of the time of one search by NumPy.
+    ends: list[int] = np.cumsum(weights).tolist()
     begins = []
     begin = 0
-    while begin < len(weights):
+    while begin < len(ends):
         begins.append(begin)
         bound = (ends[begin - 1] if begin else 0) + target
-        begin = max(begin + 1, int(np.searchsorted(ends, bound, side="right")))
+        begin = max(begin + 1, bisect_right(ends, bound, begin))
     return begins
 
 

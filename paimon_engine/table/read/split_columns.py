@@ -1,6 +1,6 @@
 """Splits of many files, planned in columns of numbers: each is made when it is reached, with the objects of its files.
 
-They are those that `scan.splits_of` makes of the same entries, where nothing but partitions and buckets excludes files.
+They are those that `scan.splits_of` makes of the same entries.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paimon_engine.collection import without_collection
 from paimon_engine.lsm.levels import KeyOrder, key_order
@@ -18,8 +19,10 @@ from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.entry_columns import ColumnarEntries
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.options import POSTPONED_BUCKET
+from paimon_engine.predicate import Predicate
 from paimon_engine.table.files.deletion_vectors import VectorLocation
 from paimon_engine.table.files.old_keys import keys_are_of_today
+from paimon_engine.table.read.column_matches import matches_in_columns
 from paimon_engine.table.read.split import Ints, Split, located_in, split_begins
 from paimon_engine.table.state.handle import TableHandle
 
@@ -95,11 +98,16 @@ class LazySplits(Sequence[Split]):
 
 
 def splits_in_columns(
-    table: TableHandle, entries: ColumnarEntries, vectors: Mapping[str, VectorLocation] | None
+    table: TableHandle,
+    entries: ColumnarEntries,
+    conjuncts: Sequence[Predicate],
+    vectors: Mapping[str, VectorLocation] | None,
 ) -> LazySplits | None:
-    """Splits of the files that readers get to see; `vectors` as for `scan.splits_of`.
+    """Splits of the files that readers get to see and that can match the conjuncts; `vectors` as for `scan.splits_of`.
 
     None for tables whose files have to be looked at one by one.
+
+    Raises: InvalidArgumentError if a conjunct names a missing column or a value that does not fit.
     """
     merges = bool(table.schema.primary_keys) and (vectors is None or table.options.merges_vectors_on_read)
     if table.options.data_evolution_enabled or table.options.snapshot_ordering:
@@ -110,10 +118,16 @@ def splits_in_columns(
     visible = (entries.numbers("bucket") != POSTPONED_BUCKET) & (entries.numbers("level") >= least_level)
     entries = entries if visible.all() else entries.chosen(visible)
     order = key_order(table.schema.key_type)
-    groups = _groups(entries)
+    groups, may_match = _groups(entries), None
+    if conjuncts:
+        by_key, may_match = matches_in_columns(table, conjuncts, entries)
+        possible = by_key if merges else may_match
+        entries, groups, may_match = entries.chosen(possible), groups[possible], may_match[possible]
     found = _by_key(entries, groups, order) if merges else _by_age(entries, groups)
     if found is None:
         return None
+    if merges and may_match is not None:
+        found = found.without(~may_match)
     entries = entries.chosen(found.order)
     weights = np.maximum(entries.numbers("size_bytes"), table.options.split_open_file_cost_bytes)
     weights = np.add.reduceat(weights, found.begins) if len(found.begins) else weights
@@ -149,6 +163,16 @@ class _Sections(NamedTuple):
 
     order: Ints
     begins: Ints
+
+    def without(self, excluded: NDArray[np.bool_]) -> _Sections:
+        """Those but for sections of one entry that is excluded.
+
+        Of several files none may be left out: it could hold the newest version of a key.
+        """
+        sizes = np.diff(np.append(self.begins, len(self.order)))
+        stays = (sizes > 1) | ~excluded[self.order[self.begins]]
+        left = sizes[stays]
+        return _Sections(self.order[np.repeat(stays, sizes)], np.cumsum(left) - left)
 
 
 def _by_age(entries: ColumnarEntries, groups: Ints) -> _Sections:
