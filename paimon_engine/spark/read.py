@@ -81,10 +81,13 @@ def _frame(executor: SparkExecutor, plan: ReadPlan, view: RowView | None) -> Dat
     taken = from_arrow_schema(spark_arrow_schema(schema))
     frames: list[DataFrame] = []
     for part in plan.parts:
-        ours: Sequence[ReadUnit] = part.units
+        groups: Sequence[NativeFiles] = ()
         if view is None or view.is_plain:
             groups, ours = native_files(part, executor.native_schemes)
-            frames += [_native_frame(session, part, files, schema) for files in groups]
+        else:
+            # Splits may be made whenever they are reached, and these are looked at several times.
+            ours = list(part.units)
+        frames += [_native_frame(session, part, files, schema) for files in groups]
         if ours:
             check_reachable(part.table.config)
             read = _ViewReader(UnitReader(part.table.seen(), part.rows, plan.schema), view)

@@ -27,6 +27,10 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.spark import native
 from paimon_engine.spark.executor import SparkExecutor, check_reachable
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.read.split_columns import LazySplits
+from paimon_engine.table.state import live_columns
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.spark.reads import ARROW, BOTH, NATIVE, NEITHER, assert_reads, plan_of
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.corpus import Case, corpus_cases, every_third
@@ -199,6 +203,20 @@ def test_partitioned_tables(catalog: Catalog) -> None:
     table.write(pa.table([["x{y}", None], [None, None], [20, 21]], schema=schema))
     assert_reads(table, NATIVE)
     assert_reads(table, NEITHER, where="p = 'nowhere'")
+
+
+def test_splits_that_are_made_when_they_are_reached(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_columns, "ENTRIES_MIN", 1)
+    monkeypatch.setattr(live_columns, "WIDTH_MIN", 0)
+    table = keyed(catalog, {"bucket": "3"})
+    table.write(rows(0, 40))
+    table.compact(full=True)
+    table.write(rows(7, 9, "new"))
+    assert isinstance(plan_splits(table._handle, latest_snapshot(table._handle)), LazySplits)
+
+    assert_reads(table, BOTH)
+    assert_reads(table, BOTH, columns=["s"], where="n IS NULL OR k = 7")
+    assert_reads(catalog.table("db.t$audit_log"), ARROW)
 
 
 def test_columns_that_were_added_renamed_dropped_and_widened(catalog: Catalog) -> None:
