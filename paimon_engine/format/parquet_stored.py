@@ -106,8 +106,7 @@ class StoredFile:
             first = max(0, begin - row + rows.num_rows)
             rows = rows.slice(first, None if end is None else max(0, end - row + rows.num_rows - first))
             if rows.num_rows:
-                is_plain = not reading.dictionaries
-                plain = iter((rows,)) if is_plain else decoded(rows, self._kept, self._limit.size_bytes)
+                plain = decoded(rows, self._kept, self._limit.size_bytes)
                 yield from plain if physical == schema else self._joined(plain, schema)
             self._watch.begin_batch()
         self._watch.finish()
