@@ -38,14 +38,7 @@ _NUMBERS: Final = {
     TypeRoot.DOUBLE: "<f8",
 }
 _FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-_INTEGERS: Final = (
-    TypeRoot.TINYINT,
-    TypeRoot.SMALLINT,
-    TypeRoot.INT,
-    TypeRoot.DATE,
-    TypeRoot.TIME,
-    TypeRoot.BIGINT,
-)
+_INTEGERS: Final = _NUMBERS.keys() - {TypeRoot.BOOLEAN, *_FLOATS}
 _ARITY_BYTES: Final = 4
 _SLOT_BYTES: Final = 8
 _INLINE_MARK: Final = 0x80

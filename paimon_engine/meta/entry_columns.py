@@ -24,7 +24,6 @@ NumberName = Literal[
     "row_count",
     "min_sequence_number",
     "creation_time_ms",
-    "delete_row_count",
 ]
 """Fields of entries and their files that are numbers."""
 KeyName = Literal["min_key", "max_key"]
@@ -42,7 +41,7 @@ class EntryPart(Protocol):
     def __len__(self) -> int: ...
 
     def numbers(self, name: NumberName) -> tuple[Ints, NDArray[np.bool_] | None]:
-        """A field of all entries, and where it is not null; None if it never is."""
+        """A field of all n entries, of shape (n,), and where it is not null, in the same shape; None if it never is."""
 
     def keys(self, name: KeyName, places: Ints) -> NDArray[np.uint8] | None:
         """The keys at these places, each in a row; None where they have other lengths, or none."""
@@ -201,20 +200,18 @@ class ColumnarEntries(Sequence[ManifestEntry]):
 
     def by_part(self) -> Iterator[tuple[EntryPart, Ints, Ints]]:
         """Each part with entries, their places in it, and their indices among these."""
-        numbers = np.searchsorted(self._begins, self._places, side="right") - 1
+        return self._by_part(self._places)
+
+    def _by_part(self, places: Ints) -> Iterator[tuple[EntryPart, Ints, Ints]]:
+        numbers = np.searchsorted(self._begins, places, side="right") - 1
         for number in np.unique(numbers).tolist():
             [who] = (numbers == number).nonzero()
-            yield self._parts[number], self._places[who] - self._begins[number], who
+            yield self._parts[number], places[who] - self._begins[number], who
 
     def _made(self, places: Ints) -> list[ManifestEntry]:
-        numbers = np.searchsorted(self._begins, places, side="right") - 1
-        if len(numbers) and (numbers == numbers[0]).all():
-            first = int(numbers[0])
-            return self._parts[first].at(places - self._begins[first])
         found: NDArray[Any] = np.empty(len(places), object)
-        for number in np.unique(numbers).tolist():
-            [who] = (numbers == number).nonzero()
-            found[who] = self._parts[number].at(places[who] - self._begins[number])
+        for part, within, who in self._by_part(places):
+            found[who] = part.at(within)
         return cast("list[ManifestEntry]", found.tolist())
 
     # ── columns ─────────────────────────────────────────────────────────────────────────────────

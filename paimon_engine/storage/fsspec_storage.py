@@ -66,7 +66,7 @@ class FsspecStorage:
         self._is_object_store = scheme in CONDITIONAL_PUT
         # Otherwise s3fs requests the size first, to fetch large files in parts; files that are read completely are
         # small here.
-        self._whole = {"max_concurrency": 1} if scheme in ("s3", "s3a") else {}
+        self._whole = {"max_concurrency": 1} if scheme in _S3_SCHEMES else {}
         self._is_locked = is_locked
         self._absence = AbsenceProbe(self._try_create, self.read) if decides_races and not is_locked else None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from paimon_engine.lsm.sections import Section
+from paimon_engine.lsm.sections import Section, files_of
 from paimon_engine.table.files.deletion_vectors import VectorLocation
 
 Ints = NDArray[np.int64]
@@ -55,5 +55,5 @@ def split_begins(weights: Ints, target: int) -> list[int]:
 
 def located_in(split: Split, locations: Mapping[str, VectorLocation]) -> Mapping[str, VectorLocation]:
     """The locations of the deletion vectors of the split's files."""
-    names = {file.name for section in split.sections for run in section for file in run}
+    names = {file.name for file in files_of(split.sections)}
     return {name: locations[name] for name in names & locations.keys()}
