@@ -48,6 +48,7 @@ class WatchedFile:
         self._path = path
         self._begins: list[int] = []
         self._chunks: list[_Chunk] = []
+        self._read_in_batch: list[_Chunk] = []
         self._groups: list[list[tuple[int, int]]] = []
         self._at = 0
         self._end: int | None = None
@@ -98,8 +99,10 @@ class WatchedFile:
 
     def begin_batch(self) -> None:
         """The next rows are decoded now."""
-        for chunk in self._chunks:
+        # A large file has as many chunks as batches, and more: not all of them for each batch.
+        for chunk in self._read_in_batch:
             chunk.pages.begin_batch()
+        self._read_in_batch.clear()
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
@@ -107,7 +110,9 @@ class WatchedFile:
         self._at += len(data)
         number = bisect_right(self._begins, begin) - 1
         if number >= 0:
-            self._chunks[number].pass_by(begin, data)
+            chunk = self._chunks[number]
+            self._read_in_batch.append(chunk)
+            chunk.pass_by(begin, data)
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:

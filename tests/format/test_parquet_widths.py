@@ -113,3 +113,18 @@ def test_long_values_of_a_dictionary_after_a_plain_page_are_refused() -> None:
         pages.add(places, 0)
     with pytest.raises(CorruptTableError, match="behind a page without it"):
         pages.add(places, 0)
+
+
+def test_work_for_a_batch_does_not_depend_on_the_size_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    monkeypatch.setattr(ChunkPages, "begin_batch", lambda pages: begun.append(pages.begin))
+    rows = pa.table({"n": range(10_000), "v": [str(number) for number in range(10_000)]})
+    source = io.BytesIO()
+    pq.write_table(rows, source, row_group_size=100)
+
+    batches = list(read_batches(source, rows.schema, path="f.parquet", limit=BatchLimit(50, 200_000)))
+
+    assert pa.Table.from_batches(batches).equals(rows)
+    assert len(batches) == 200
+    # Each of the two columns of a row group: its dictionary and its pages.
+    assert len(begun) <= 100 * 2 * 4
