@@ -60,7 +60,9 @@ def matching_rows(rows: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:
 
     Raises: InvalidArgumentError if a column is missing or a literal does not fit its type.
     """
-    return rows.filter(matches(predicate, rows))
+    match = matches(predicate, rows)
+    # Where a range of keys was looked for, the reader has often chosen just these rows: they need no copy.
+    return rows if match.true_count == rows.num_rows else rows.filter(match)
 
 
 def _tested(predicate: Predicate, schema: pa.Schema, column_of: Callable[[str], Values]) -> Values:
