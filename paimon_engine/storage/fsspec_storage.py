@@ -13,7 +13,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
 from typing import Any, BinaryIO, cast
@@ -34,9 +33,9 @@ from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import CONDITIONAL_PUT
 from paimon_engine.storage.reading import MappedFile
 from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
+from paimon_engine.storage.requests import REQUESTS_AT_ONCE, for_each
 
-_REQUESTS_AT_ONCE = 16
-_CONNECTIONS = 2 * _REQUESTS_AT_ONCE
+_CONNECTIONS = 2 * REQUESTS_AT_ONCE
 _S3_SCHEMES = ("s3", "s3a")
 _CREATE_TRIES = 5
 
@@ -227,9 +226,7 @@ class FsspecStorage:
 
     def delete(self, paths: Sequence[str]) -> None:
         # One request per file: the bulk call of fsspec treats paths as patterns and may delete other files.
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="paimon-delete") as pool:
-            for _ in pool.map(self._delete, dict.fromkeys(paths)):
-                pass
+        for_each(self._delete, paths)
 
     def delete_dir(self, path: str) -> None:
         if not self._is_object_store:

@@ -17,7 +17,6 @@ import io
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
@@ -32,6 +31,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
+from paimon_engine.storage.requests import for_each
 
 SCHEMES: Final = ("hdfs", "viewfs")
 
@@ -40,7 +40,6 @@ _PRINCIPAL: Final = "security.kerberos.login.principal"
 _KEYTAB: Final = "security.kerberos.login.keytab"
 _HADOOP_PREFIX: Final = "hadoop."
 _SETTING_PREFIXES: Final = ("dfs.", "fs.")
-_REQUESTS_AT_ONCE: Final = 16
 _SHOWN_MAX: Final = 300
 
 _T = TypeVar("_T")
@@ -142,9 +141,7 @@ class HdfsStorage:
                     yield info
 
     def delete(self, paths: Sequence[str]) -> None:
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="paimon-delete") as pool:
-            for _ in pool.map(self._delete, dict.fromkeys(paths)):
-                pass
+        for_each(self._delete, paths)
 
     def delete_dir(self, path: str) -> None:
         status = self._status(path)

@@ -13,7 +13,6 @@ import contextlib
 import io
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, BinaryIO, Final, cast
 
@@ -31,6 +30,7 @@ from paimon_engine.errors import (
 from paimon_engine.storage.absence import AbsenceProbe
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
+from paimon_engine.storage.requests import for_each
 
 SCHEMES: Final[Mapping[str, str]] = {"oss": "oss", "cosn": "cos", "cos": "cos", "obs": "obs"}
 """The service of each scheme; `cosn` is Hadoop's name of COS."""
@@ -59,7 +59,6 @@ _COS_ENDPOINT: Final = "fs.cosn.bucket.endpoint_suffix"
 _SET_HERE: Final = frozenset({"scheme", "bucket", "root"})
 
 _PART_BYTES: Final = 8 << 20
-_REQUESTS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 60.0
 _TRIES: Final = 4
 _SHOWN_MAX: Final = 300
@@ -178,9 +177,7 @@ class OpenDalStorage:
         return (info for info in self._below(prefix, is_recursive=True) if not info.is_dir)
 
     def delete(self, paths: Sequence[str]) -> None:
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="paimon-delete") as pool:
-            for _ in pool.map(self._delete, dict.fromkeys(paths)):
-                pass
+        for_each(self._delete, paths)
 
     def delete_dir(self, path: str) -> None:
         """Nothing: directories are prefixes."""

@@ -8,20 +8,19 @@ reads (`expect`): each is fetched in pieces, the next one while the last one is 
 from __future__ import annotations
 
 import io
-import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
+from concurrent.futures import Future
 from itertools import chain, pairwise
 from typing import Final
+
+from paimon_engine.storage.requests import request_pool
 
 ReadRange = Callable[[int, int], bytes]
 """Bytes of a file from a position on, so many of them, or fewer."""
 
 READ_AHEAD_BYTES: Final = 4 << 20
-REQUESTS_AT_ONCE: Final = 16
 LOOK_BYTES: Final = 1 << 18
 """What a request fetches where a reader only looks at what a range begins with."""
 _PIECE_BYTES_MIN: Final = 1 << 16
@@ -240,14 +239,3 @@ def _lanes(
         _Lane(group, some, small_bytes if len(some) > 1 else piece_bytes(some[0][1] - some[0][0]), fetch)
         for some in joined
     ]
-
-
-def request_pool() -> ThreadPoolExecutor:
-    """The threads of this process for requests that wait for no others."""
-    return _pool(os.getpid())
-
-
-@lru_cache(maxsize=1)
-def _pool(_process: int) -> ThreadPoolExecutor:
-    # A forked process has none of its parent's threads.
-    return ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="paimon-ranges")

@@ -15,7 +15,7 @@ import pytest
 from paimon_engine import Catalog, NotFoundError, SetOption, Table
 from paimon_engine.storage import fsspec_storage
 from paimon_engine.storage.fsspec_storage import FsspecStorage
-from paimon_engine.storage.remote_file import REQUESTS_AT_ONCE
+from paimon_engine.storage.requests import REQUESTS_AT_ONCE
 from paimon_engine.table.files import files_ahead
 
 pytestmark = pytest.mark.s3

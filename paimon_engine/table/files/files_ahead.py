@@ -17,7 +17,8 @@ from paimon_engine.errors import PaimonError
 from paimon_engine.lsm.sections import Section
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.storage import Opener, Storage
-from paimon_engine.storage.remote_file import LOOK_BYTES, READ_AHEAD_BYTES, REQUESTS_AT_ONCE, RemoteFile, request_pool
+from paimon_engine.storage.remote_file import LOOK_BYTES, READ_AHEAD_BYTES, RemoteFile
+from paimon_engine.storage.requests import REQUESTS_AT_ONCE, request_pool
 from paimon_engine.table.files.external import data_file_at, store_of
 from paimon_engine.table.files.index_filter import SUFFIX as INDEX_SUFFIX
 from paimon_engine.table.state.handle import TableHandle

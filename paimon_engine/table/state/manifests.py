@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from paimon_engine.collection import without_collection
@@ -37,7 +36,7 @@ from paimon_engine.table.state.live_columns import (
     of_partitions,
     worth_columns,
 )
-from paimon_engine.table.state.side_by_side import REQUESTS_AT_ONCE, side_by_side
+from paimon_engine.table.state.side_by_side import side_by_side, some_at_a_time
 
 COMMIT_NOTE: Final = "paimon-engine.commit"
 """In the header of a base list: branch and number of its snapshot."""
@@ -254,17 +253,12 @@ def entries_of_manifest(table: TableHandle, manifest: ManifestFile) -> list[Mani
 
 def read_manifests(table: TableHandle, manifests: Iterable[ManifestFile]) -> Iterator[list[ManifestEntry]]:
     """Entries of manifests in lists, in order; some requests are made at the same time. Raises: as `read_manifest`."""
-    left = iter(manifests)
-    while some := list(islice(left, REQUESTS_AT_ONCE)):
-        yield from side_by_side(table, [partial(entries_of_manifest, table, item) for item in some])
+    return some_at_a_time(table, entries_of_manifest, manifests)
 
 
-def bytes_of_manifests(table: TableHandle, manifests: Sequence[ManifestFile]) -> Iterator[bytes]:
+def bytes_of_manifests(table: TableHandle, manifests: Iterable[ManifestFile]) -> Iterator[bytes]:
     """The bytes of manifests, in order; some requests are made at the same time. Raises: as `read_manifest`."""
-    for begin in range(0, len(manifests), REQUESTS_AT_ONCE):
-        some = manifests[begin : begin + REQUESTS_AT_ONCE]
-        for _, data in side_by_side(table, [partial(_bytes, table, item.name, item.size_bytes) for item in some]):
-            yield data
+    return some_at_a_time(table, lambda table, item: _bytes(table, item.name, item.size_bytes)[1], manifests)
 
 
 def _mentions(table: TableHandle, manifest: ManifestFile, file_name: str) -> bool:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import Final, TypeVar
 
 from paimon_engine.env import Env
 from paimon_engine.errors import PaimonError
 from paimon_engine.executor import Done, Failed, LocalExecutor, values
 from paimon_engine.storage.create import CONDITIONAL_PUT
+from paimon_engine.storage.requests import REQUESTS_AT_ONCE
 from paimon_engine.table.state.handle import TableHandle
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-REQUESTS_AT_ONCE: Final = 16
-"""Requests that `side_by_side` has under way."""
 _AHEAD_MAX: Final = 32
 """Requests that `reading_ahead` may make without need when its caller stops early."""
 _TRIED: Final = 4
@@ -41,6 +41,16 @@ def side_by_side(table: TableHandle, calls: Sequence[Callable[[], T]]) -> list[T
         return [call() for call in calls]
     with ThreadPoolExecutor(min(len(calls), REQUESTS_AT_ONCE), thread_name_prefix="paimon-requests") as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def some_at_a_time(table: TableHandle, run: Callable[[TableHandle, T], R], items: Iterable[T]) -> Iterator[R]:
+    """`run(table, item)` for one item after another; on object stores some are under way at the same time.
+
+    Raises: what an item raises, at the latest where its value would come.
+    """
+    left = iter(items)
+    while some := list(islice(left, REQUESTS_AT_ONCE)):
+        yield from side_by_side(table, [partial(run, table, item) for item in some])
 
 
 def in_threads(table: TableHandle, run: Callable[[TableHandle, T], R], items: Sequence[T]) -> list[R]:
