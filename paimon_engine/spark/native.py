@@ -40,8 +40,8 @@ from paimon_engine.spark.partition_columns import is_readable_from_path, literal
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import is_float
 from paimon_engine.table.read.file_matches import value_ranges
-from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart
+from paimon_engine.table.read.read_unit import ReadUnit
 from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.types import (

@@ -26,9 +26,9 @@ from paimon_engine.spark.executor import SparkExecutor, check_reachable
 from paimon_engine.spark.failures import spark_calls
 from paimon_engine.spark.native import NativeFiles, native_files
 from paimon_engine.spark.partition_columns import discovered_columns, discovered_fields, literals
-from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart, ReadPlan, UnitReader, plan_read
 from paimon_engine.table.read.read_request import ReadRequest
+from paimon_engine.table.read.read_unit import ReadUnit
 from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import to_arrow_schema

@@ -30,7 +30,8 @@ from paimon_engine.meta.manifest import (
 from paimon_engine.meta.manifest_columns import ManifestColumns, are_among
 from paimon_engine.meta.stats import EMPTY_STATS
 from paimon_engine.table.state import live_columns
-from paimon_engine.table.state.live_columns import Choice, live_in_columns, of_buckets, of_partitions
+from paimon_engine.table.state.entry_choice import Choice, of_buckets, of_partitions
+from paimon_engine.table.state.live_columns import live_in_columns
 from tests.support.golden import golden_folder
 from tests.support.random_manifests import random_entries, stored, with_field, without_fields
 from tests.support.reference import reference_part

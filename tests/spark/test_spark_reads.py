@@ -29,7 +29,7 @@ from paimon_engine.spark import native
 from paimon_engine.spark.executor import SparkExecutor, check_reachable
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.read.split_columns import LazySplits
-from paimon_engine.table.state import live_columns
+from paimon_engine.table.state import entry_choice, live_columns
 from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.spark.reads import ARROW, BOTH, NATIVE, NEITHER, assert_reads, plan_of
 from tests.support.canonical import assert_same_rows, rows_of
@@ -206,7 +206,7 @@ def test_partitioned_tables(catalog: Catalog) -> None:
 
 
 def test_splits_that_are_made_when_they_are_reached(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_columns, "ENTRIES_MIN", 1)
+    monkeypatch.setattr(entry_choice, "ENTRIES_MIN", 1)
     monkeypatch.setattr(live_columns, "WIDTH_MIN", 0)
     table = keyed(catalog, {"bucket": "3"})
     table.write(rows(0, 40))

@@ -14,7 +14,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.stats import EMPTY_STATS
-from paimon_engine.table.state import live_columns
+from paimon_engine.table.state import entry_choice
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries, live_of, read_manifest, snapshot_manifests
 from paimon_engine.table.state.metadata_memory import ENTRIES_KEPT_MAX, MetadataMemory
@@ -44,7 +44,7 @@ def test_entries_are_those_of_the_store(subject: Subject) -> None:
 def test_a_second_look_goes_through_what_is_remembered(
     subject: Subject, monkeypatch: pytest.MonkeyPatch, least: int
 ) -> None:
-    monkeypatch.setattr(live_columns, "ENTRIES_MIN", least)
+    monkeypatch.setattr(entry_choice, "ENTRIES_MIN", least)
     table = subject.handle.remembering()
     for _ in range(3):
         live_entries(table, subject.snapshot)
@@ -55,7 +55,7 @@ def test_a_second_look_goes_through_what_is_remembered(
     assert [list(entries or ()) for entries in known] == [
         read_manifest(subject.handle, item.name) for item in manifests
     ]
-    assert not live_columns.worth_columns(table, manifests)
+    assert not entry_choice.worth_columns(table, manifests)
 
 
 def test_what_a_writer_remembers_is_what_it_wrote(tmp_path: Path) -> None:

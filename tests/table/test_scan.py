@@ -19,7 +19,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.table.read.scan import _pack, plan_splits
-from paimon_engine.table.state import live_columns
+from paimon_engine.table.state import entry_choice, live_columns
 from tests.table.conftest import MakeTable, Subject
 
 KV = {"k": pa.int64(), "v": pa.int64()}
@@ -154,7 +154,7 @@ def test_splits_have_as_many_sections_as_fit(make_table: MakeTable, seed: int):
 def test_a_plan_keeps_the_statistics_that_it_needs(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ):
-    monkeypatch.setattr(live_columns, "ENTRIES_MIN", 1)
+    monkeypatch.setattr(entry_choice, "ENTRIES_MIN", 1)
     monkeypatch.setattr(live_columns, "WIDTH_MIN", 0)
     fields = {"day": pa.int32(), **KV}
     table = make_table(fields, primary_keys=[*keys, *(["day"] if keys else [])], partition_keys=["day"])

@@ -23,7 +23,7 @@ from paimon_engine.table.files.deletion_vectors import VectorLocation, vector_lo
 from paimon_engine.table.read import reader
 from paimon_engine.table.read.scan import plan_splits, splits_of, visible_to_readers
 from paimon_engine.table.read.split_columns import LazySplits, splits_in_columns
-from paimon_engine.table.state import live_columns
+from paimon_engine.table.state import entry_choice, live_columns
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -155,7 +155,7 @@ def test_keys_that_are_no_numbers_are_looked_at_one_by_one(make_table: MakeTable
 @pytest.fixture
 def _any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns for any number of files."""
-    monkeypatch.setattr(live_columns, "ENTRIES_MIN", 1)
+    monkeypatch.setattr(entry_choice, "ENTRIES_MIN", 1)
     monkeypatch.setattr(live_columns, "WIDTH_MIN", 0)
 
 

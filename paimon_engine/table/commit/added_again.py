@@ -19,8 +19,8 @@ import numpy as np
 
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.manifest_columns import are_among, hashes_of_names
+from paimon_engine.table.state.entry_choice import ENTRIES_MIN
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.live_columns import ENTRIES_MIN
 from paimon_engine.table.state.manifests import may_hold_partitions, read_manifests
 from paimon_engine.table.state.stored_entries import entries_at, read_as_stored
 

@@ -30,8 +30,8 @@ from paimon_engine.collection import without_collection
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile, manifest_schema
 from paimon_engine.meta.manifest_columns import are_among
+from paimon_engine.table.state.entry_choice import ENTRIES_MIN
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.live_columns import ENTRIES_MIN
 from paimon_engine.table.state.manifests import may_hold_partitions, read_manifest, read_manifests
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.stored_entries import Kept, StoredEntries, entries_at, read_as_stored

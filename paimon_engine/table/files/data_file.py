@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from paimon_engine.arrow_values import of_numbers
 from paimon_engine.errors import UnsupportedError, damaged
-from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
 from paimon_engine.format.parquet_bounds import SparedColumns
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
@@ -38,6 +37,9 @@ from paimon_engine.table.files.projection import narrowed_like
 from paimon_engine.table.files.row_ids import add_row_ids
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed, reading_needed
 from paimon_engine.types import DataType, has_char, stored_arrow, to_arrow
+
+if TYPE_CHECKING:
+    from paimon_engine.format.bitmaps import RowBitmap
 
 _INSERTS: Final = (0, 0)
 """Smallest and largest `_VALUE_KIND` of rows that are all `+I`."""

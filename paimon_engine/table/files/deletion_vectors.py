@@ -19,16 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.bitmaps import RowBitmap
-from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_vector
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.files.external import index_path, store_of
 from paimon_engine.table.state.handle import TableHandle, check_size, reading_needed
 from paimon_engine.table.state.manifests import live_index_files
+
+if TYPE_CHECKING:
+    from paimon_engine.format.bitmaps import RowBitmap
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,9 @@ class VectorReader:
         location = self._locations.get(data_file)
         if location is None:
             return None
+        # Most tables have no vectors, and need no bitmaps.
+        from paimon_engine.format.deletion_vector import decode_vector
+
         if data_file not in self._frames:
             self._load(location.path)
         rows = decode_vector(self._frames.pop(data_file), location.path, location.offset, location.length)
@@ -111,6 +115,8 @@ class VectorReader:
         return rows
 
     def _load(self, path: str) -> None:
+        from paimon_engine.format.deletion_vector import FRAME_BYTES
+
         members = {name: location for name, location in self._locations.items() if location.path == path}
         begin = min(location.offset for location in members.values())
         # Enough for both kinds of vector, whichever way their length counts.

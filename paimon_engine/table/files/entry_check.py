@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, PaimonWarning, damaged, naming
 from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
-from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.cut_bounds import cut_key, upper_key
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.types import RowType
+
+if TYPE_CHECKING:
+    from paimon_engine.format.bitmaps import RowBitmap
 
 _KIND_MAX: Final = 3
 

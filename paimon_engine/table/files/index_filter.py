@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from paimon_engine.errors import CorruptTableError
-from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.predicate import And, Predicate, bind, columns_of, find_field
@@ -20,6 +19,9 @@ from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import has_padded_texts
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import AtomicType, MapType, to_arrow_schema
+
+if TYPE_CHECKING:
+    from paimon_engine.format.bitmaps import RowBitmap
 
 SUFFIX: Final = ".index"
 
@@ -83,7 +85,11 @@ def _indexed_rows(
 
     columns = _columns(table, file, where)
     rows = FileIndexes(stream, label, row_count=file.row_count, columns=columns).rows(where)
-    return None if rows is None else RowBitmap({0: rows})
+    if rows is None:
+        return None
+    from paimon_engine.format.bitmaps import RowBitmap
+
+    return RowBitmap({0: rows})
 
 
 def _columns(table: TableHandle, file: DataFile, where: Predicate) -> Mapping[str, tuple[str, AtomicType]]:

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -50,7 +49,8 @@ from paimon_engine.table.read.joined_buckets import (
     with_directories,
 )
 from paimon_engine.table.read.read_request import Changes, Difference
-from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
+from paimon_engine.table.read.read_unit import Comparison, ReadUnit
+from paimon_engine.table.read.reader import RowSelection, merge_section
 from paimon_engine.table.read.restarts import Restarts, begin_again
 from paimon_engine.table.read.scan import splits_of, visible_entries, visible_to_readers
 from paimon_engine.table.read.split import Split
@@ -61,34 +61,6 @@ from paimon_engine.table.state.manifests import changelog_entries, delta_entries
 
 _SORT_BYTES: Final = 256 << 20
 _PLACE: Final = "__paimon_place_of_key"
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Files of a bucket, or of joined ones, that only one of two states has. Vectors as in a split."""
-
-    partition: bytes
-    bucket: int
-    before: tuple[ManifestEntry, ...]
-    after: tuple[ManifestEntry, ...]
-    vectors_before: Mapping[str, VectorLocation] | None = None
-    vectors_after: Mapping[str, VectorLocation] | None = None
-    is_whole: bool = False
-    """Whether these are all files that the states have there."""
-
-
-ReadUnit = Split | Comparison
-
-
-def read_units(table: TableHandle, units: Iterable[ReadUnit], rows: RowSelection) -> Iterator[pa.RecordBatch]:
-    """Rows of units, one after another, in the read's schema."""
-    for is_split, some in groupby(units, lambda unit: isinstance(unit, Split)):
-        if is_split:
-            yield from read_splits(table, (unit for unit in some if isinstance(unit, Split)), rows)
-            continue
-        for unit in some:
-            assert isinstance(unit, Comparison)
-            yield from shaped(table, _compared(table, unit), rows)
 
 
 def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> list[Split]:
@@ -279,7 +251,8 @@ def _rows_identity(entry: ManifestEntry) -> FileIdentity:
     return entry.identity._replace(extra_files=(), embedded_file_index=None)
 
 
-def _compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
+def compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
+    """What the rows of the later state differ in, with their kinds. Raises: NotFoundError, CorruptTableError."""
     from paimon_engine.merge.difference import differences
     from paimon_engine.merge.functions import sequence_order
 

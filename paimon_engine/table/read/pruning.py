@@ -35,8 +35,8 @@ from paimon_engine.predicate import (
     may_match,
 )
 from paimon_engine.table.files.internal_values import internal_predicate
+from paimon_engine.table.state.entry_choice import Choice, of_buckets
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.live_columns import Choice, of_buckets
 from paimon_engine.table.state.manifests import EntryFilter
 from paimon_engine.types import to_arrow_schema
 

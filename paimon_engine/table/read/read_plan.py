@@ -16,8 +16,6 @@ from paimon_engine.format.layout import cast_rows
 from paimon_engine.predicate import as_predicate
 from paimon_engine.supported import check_changes_readable
 from paimon_engine.table.files.row_ids import with_row_ids
-from paimon_engine.table.read.chain_table import chain_of, chain_splits
-from paimon_engine.table.read.incremental import ReadUnit, plan_changes, plan_difference, read_units
 from paimon_engine.table.read.other_branch import OtherBranch, locate_other_branch
 from paimon_engine.table.read.read_request import (
     Changes,
@@ -27,6 +25,7 @@ from paimon_engine.table.read.read_request import (
     locate,
     reads_latest,
 )
+from paimon_engine.table.read.read_unit import ReadUnit, read_units
 from paimon_engine.table.read.reader import RowSelection, check_rows
 from paimon_engine.table.read.scan import FileChoice, plan_splits, visible_entries
 from paimon_engine.table.read.split import Split
@@ -107,29 +106,42 @@ def plan_read(
                 without=replaced,
             )
         case Changes():
+            from paimon_engine.table.read.incremental import plan_changes
+
             check_changes_readable(handle.options)
             units = plan_changes(handle, scope, rows)
         case Difference():
+            from paimon_engine.table.read.incremental import plan_difference
+
             check_changes_readable(handle.options)
             check_mode(handle, scope.before, scope.after)
             units = plan_difference(handle, scope, rows)
     parts = [ReadPart(handle, rows, units)]
-    chain = chain_of(handle)
-    if chain is not None:
-        if not isinstance(scope, State) or not reads_latest(handle, request):
-            raise UnsupportedError(
-                "reading a chain table is supported as it is now; read its branches by themselves for an earlier "
-                "state, or for changes"
-            )
-        for branch in (chain.complete, chain.delta):
-            check_rows(branch, rows)
-        parts += [
-            ReadPart(branch, rows, found) for branch, found in chain_splits(handle, scope, chain, rows.file_filter)
-        ]
+    if handle.options.chain_branches is not None:
+        parts += _of_chain(handle, request, scope, rows)
     if other is not None:
         assert isinstance(scope, State)
         parts.append(_of_other_branch(handle, scope, other, rows, keeps_statistics=keeps_statistics))
     return ReadPlan(schema, tuple(parts))
+
+
+def _of_chain(
+    table: TableHandle, request: ReadRequest, scope: State | Changes | Difference, rows: RowSelection
+) -> list[ReadPart]:
+    """What a read of a chain table reads in its branches; nothing for one of these branches."""
+    from paimon_engine.table.read.chain_table import chain_of, chain_splits
+
+    chain = chain_of(table)
+    if chain is None:
+        return []
+    if not isinstance(scope, State) or not reads_latest(table, request):
+        raise UnsupportedError(
+            "reading a chain table is supported as it is now; read its branches by themselves for an earlier state, or "
+            "for changes"
+        )
+    for branch in (chain.complete, chain.delta):
+        check_rows(branch, rows)
+    return [ReadPart(branch, rows, found) for branch, found in chain_splits(table, scope, chain, rows.file_filter)]
 
 
 def plan_at_one_snapshot(table: TableHandle, request: ReadRequest) -> tuple[ReadPlan, int | None]:

@@ -20,7 +20,6 @@ from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.blobs import blob_columns
 from paimon_engine.meta.column_files import column_groups, plain_files
-from paimon_engine.meta.entry_columns import ColumnarEntries
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
@@ -32,7 +31,6 @@ from paimon_engine.table.files.old_keys import with_keys_of_today
 from paimon_engine.table.read.file_matches import FileMatches
 from paimon_engine.table.read.pruning import entry_filter, matching_buckets, matching_partitions
 from paimon_engine.table.read.split import Split, located_in, split_begins
-from paimon_engine.table.read.split_columns import splits_in_columns
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries, live_in_any_form
 from paimon_engine.types import to_arrow_schema
@@ -89,10 +87,8 @@ def plan_splits(
         chosen = entry_filter(table, conjuncts, by_buckets=True, statistics=statistics)
         found = live_in_any_form(table, snapshot, where=chosen)
         vectors = vector_locations(table, snapshot) if table.options.has_vectors else None
-        if isinstance(found, ColumnarEntries) and choice == _ALL_FILES and all(map(columns_of, conjuncts)):
-            # What is asked of partition columns alone is decided by now.
-            of_files = [part for part in conjuncts if not _is_of_partitions(table, part)]
-            splits = splits_in_columns(table, found, of_files, vectors)
+        if choice == _ALL_FILES and not isinstance(found, list | tuple):
+            splits = _splits_of_many(table, found, conjuncts, vectors)
             if splits is not None:
                 return splits
         entries = with_keys_of_today(table, visible_to_readers(table, found))
@@ -101,6 +97,22 @@ def plan_splits(
         if table.options.snapshot_ordering:
             check_numbered(entry.file for entry in entries)
         return splits_of(table, entries, where, vectors=vectors)
+
+
+def _splits_of_many(
+    table: TableHandle,
+    found: Sequence[ManifestEntry],
+    conjuncts: Sequence[Predicate],
+    vectors: Mapping[str, VectorLocation] | None,
+) -> Sequence[Split] | None:
+    """The splits of many files, if they can be planned in columns."""
+    from paimon_engine.meta.entry_columns import ColumnarEntries
+    from paimon_engine.table.read.split_columns import splits_in_columns
+
+    if not isinstance(found, ColumnarEntries) or not all(map(columns_of, conjuncts)):
+        return None
+    # What is asked of partition columns alone is decided by now.
+    return splits_in_columns(table, found, [part for part in conjuncts if not _is_of_partitions(table, part)], vectors)
 
 
 def _is_of_partitions(table: TableHandle, part: Predicate) -> bool:

@@ -27,15 +27,8 @@ from paimon_engine.meta.manifest import (
 )
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
+from paimon_engine.table.state.entry_choice import Choice, FoundFiles, of_buckets, of_partitions, worth_columns
 from paimon_engine.table.state.handle import TableHandle, read_needed
-from paimon_engine.table.state.live_columns import (
-    Choice,
-    FoundFiles,
-    live_in_columns,
-    of_buckets,
-    of_partitions,
-    worth_columns,
-)
 from paimon_engine.table.state.side_by_side import side_by_side, some_at_a_time
 
 COMMIT_NOTE: Final = "paimon-engine.commit"
@@ -232,6 +225,9 @@ def _live_of(
 def _found_in(table: TableHandle, manifests: Sequence[ManifestFile], choice: Choice) -> FoundFiles:
     """The live files, in columns where that is faster. Raises: CorruptTableError naming manifests that do not agree."""
     if worth_columns(table, manifests):
+        # Only a table of many files needs what decodes columns.
+        from paimon_engine.table.state.live_columns import live_in_columns
+
         read, entries_of_one = partial(bytes_of_manifests, table), partial(entries_of_manifest, table)
         found = live_in_columns(manifests, read, entries_of_one, choice)
         if found is not None:

@@ -13,9 +13,9 @@ from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart, ReadPlan, UnitReader, plan_at_one_snapshot
 from paimon_engine.table.read.read_request import ReadRequest, locate
+from paimon_engine.table.read.read_unit import ReadUnit
 from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.write.row_input import RowInput
