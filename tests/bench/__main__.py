@@ -160,7 +160,7 @@ def _contend(setting: Setting, warehouse: str, steps: Sequence[str]) -> Iterator
 
 
 def reads(setting: Setting) -> Iterator[Line]:
-    """Reads of a compacted table, of one with eight runs, and of one with thirty runs of ten rows."""
+    """Reads of a compacted table, of one with eight runs, and of one with thirty runs of ten rows; held, or streamed."""
     with tempfile.TemporaryDirectory() as warehouse:
         lineitems.make(warehouse, setting.rows)
         yield from _contend(

@@ -46,6 +46,18 @@ def _read(name: str, columns: list[str] | None = None, share: float | None = Non
     return prepared
 
 
+def _stream(name: str) -> Prepare:
+    """A read of all rows, of which a batch at a time is in memory."""
+
+    def prepared(warehouse: str) -> Act:
+        from paimon_engine import open_table
+
+        table = open_table(f"{warehouse}/db.db/{name}")
+        return lambda: sum(batch.num_rows for batch in table.to_batches())
+
+    return prepared
+
+
 def _range(warehouse: str, share: float) -> tuple[int, int]:
     """The first and last order of so large a share of all, in the middle of them: numbers reach that of the rows."""
     last = sum(pq.read_metadata(path).num_rows for path in _files(warehouse, "compacted"))
@@ -53,11 +65,11 @@ def _range(warehouse: str, share: float) -> tuple[int, int]:
     return middle, middle + int(last * share)
 
 
-def _write(data: str, *, keyed: bool) -> Prepare:
+def _write(data: str, *, keyed: bool, buckets: int = 1) -> Prepare:
     def prepared(warehouse: str) -> Act:
         rows, folder = lineitems.stored(warehouse, data), tempfile.TemporaryDirectory(dir=warehouse)
         lineitems.new_table(folder.name, "warm", keyed=keyed).write(rows.slice(0, 10))
-        table = lineitems.new_table(folder.name, "t", keyed=keyed)
+        table = lineitems.new_table(folder.name, "t", keyed=keyed, buckets=buckets)
 
         def act() -> None:
             table.write(rows)
@@ -77,6 +89,18 @@ def _decode(name: str, columns: list[str] | None = None) -> Prepare:
     def prepared(warehouse: str) -> Act:
         files, names = _files(warehouse, name), columns or lineitems.SCHEMA.names
         return lambda: pa.concat_tables([pq.read_table(file, columns=names, partitioning=None) for file in files])
+
+    return prepared
+
+
+def _decode_in_turn(name: str) -> Prepare:
+    """All data files of the table, of which a batch at a time is in memory, without a merge."""
+
+    def prepared(warehouse: str) -> Act:
+        opened = [pq.ParquetFile(file) for file in _files(warehouse, name)]
+        return lambda: sum(
+            batch.num_rows for file in opened for batch in file.iter_batches(columns=lineitems.SCHEMA.names)
+        )
 
     return prepared
 
@@ -114,15 +138,18 @@ STEPS: Final[dict[str, dict[str, Prepare]]] = {
         "one order": _read("compacted", share=0),
         "1 % of the orders": _read("compacted", share=0.01),
         "8 runs merged": _read("runs"),
+        "8 runs merged, streamed": _stream("runs"),
         "30 tiny runs": _read("tiny"),
         "append write": _write("ordered", keyed=False),
         "keyed write, shuffled": _write("shuffled", keyed=True),
+        "keyed write, 4 buckets": _write("shuffled", keyed=True, buckets=4),
         A_ROW: _read("one"),
     },
     "pyarrow": {
         "3 of 16 columns": _decode("compacted", lineitems.THREE_COLUMNS),
         "all columns": _decode("compacted"),
         "8 runs merged": _decode("runs"),
+        "8 runs merged, streamed": _decode_in_turn("runs"),
         "append write": _encode,
     },
 }

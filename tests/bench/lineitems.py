@@ -53,13 +53,13 @@ def generated(count: int) -> pa.Table:
     return rows.slice(0, count)
 
 
-def new_table(warehouse: str, name: str, *, keyed: bool) -> Any:
-    """A table without rows: keyed in one bucket, or an append table without buckets."""
+def new_table(warehouse: str, name: str, *, keyed: bool, buckets: int = 1) -> Any:
+    """A table without rows: keyed, in one bucket or more, or an append table without buckets."""
     return Catalog(warehouse).create_table(
         f"db.{name}",
         schema=pa.schema([field.with_nullable(not keyed or field.name not in KEYS) for field in SCHEMA]),
         primary_keys=KEYS if keyed else (),
-        options={"bucket": "1" if keyed else "-1", "write-only": "true", "write-buffer-size": "8 gb"},
+        options={"bucket": str(buckets) if keyed else "-1", "write-only": "true", "write-buffer-size": "8 gb"},
     )
 
 
@@ -77,8 +77,9 @@ def make(warehouse: str, count: int) -> None:
     for number in range(TINY_RUNS):
         table.write(data.slice(number, 10))
     new_table(warehouse, "one", keyed=True).write(data.slice(0, 1))
-    for name in ("empty_append", "empty_keyed"):
-        new_table(warehouse, name, keyed=name == "empty_keyed")
+    new_table(warehouse, "empty_append", keyed=False)
+    for name, buckets in (("empty_keyed", 1), ("empty_keyed_4", 4)):
+        new_table(warehouse, name, keyed=True, buckets=buckets)
     for name, rows in (("ordered", data), ("shuffled", data.take(pa.array(random.permutation(count))))):
         with ipc.new_file(str(Path(warehouse) / f"{name}.arrow"), SCHEMA) as sink:
             sink.write_table(rows, max_chunksize=1 << 16)

@@ -37,6 +37,15 @@ def _read(name, columns=None, share=None):
     return prepared
 
 
+def _stream(name):
+    def prepared(warehouse):
+        builder = _table(warehouse, name).new_read_builder()
+        splits = builder.new_scan().plan().splits
+        return lambda: sum(batch.num_rows for batch in builder.new_read().read(splits()))
+
+    return prepared
+
+
 def _plan(where=None):
     def prepared(warehouse):
         builder = _table(warehouse, "t").new_read_builder()
@@ -87,9 +96,11 @@ STEPS = {
     "one order": _read("compacted", share=0),
     "1 % of the orders": _read("compacted", share=0.01),
     "8 runs merged": _read("runs"),
+    "8 runs merged, streamed": _stream("runs"),
     "30 tiny runs": _read("tiny"),
     "append write": _write("ordered", "empty_append"),
     "keyed write, shuffled": _write("shuffled", "empty_keyed"),
+    "keyed write, 4 buckets": _write("shuffled", "empty_keyed_4"),
     "a row": _read("one"),
     "plan": _plan(),
     "plan of one of 100 partitions": _plan(7),
