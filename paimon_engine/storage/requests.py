@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 REQUESTS_AT_ONCE: Final = 16
+"""Of one piece of work, such as a deletion of many files or a read ahead."""
 
 
 def for_each(act: Callable[[str], None], paths: Iterable[str]) -> None:
