@@ -195,11 +195,15 @@ class ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
-        self._pending.append(self._fitted(batch))
-        self._pending_rows += batch.num_rows
-        self._pending_bytes += self._pending[-1].nbytes
-        if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= self._options.row_group_bytes:
-            self.close_row_group()
+        rows, begin = self._fitted(batch), 0
+        while begin < rows.num_rows:
+            part = rows.slice(begin, ROW_GROUP_ROWS_MAX - self._pending_rows)
+            begin += part.num_rows
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
+            self._pending_bytes += part.nbytes
+            if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= self._options.row_group_bytes:
+                self.close_row_group()
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows as they are given to Arrow."""

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine.errors import CorruptTableError
+from paimon_engine.format import parquet
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import StoredRowGroup, stored_row_groups
@@ -213,3 +214,18 @@ def test_damage_is_seen():
         list(group.chunks(io.BytesIO(data[: group.begin + 100])))
     with pytest.raises(CorruptTableError, match="file: "):
         groups_of(bytes(data[:-20]))
+
+
+def test_row_groups_have_no_more_rows_than_they_may_have(monkeypatch: pytest.MonkeyPatch):
+    """Whatever the sizes of the batches: readers decode the keys of a row group to find one."""
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS_MAX", 1_000)
+    sink = io.BytesIO()
+    rows = pa.record_batch({"k": range(3_500)})
+    writer = ParquetWriter(sink, rows.schema, WriteOptions())
+    for begin, end in ((0, 10), (10, 990), (990, 1_950), (1_950, 3_500)):
+        writer.write(rows.slice(begin, end - begin))
+    writer.close()
+    file = pq.ParquetFile(sink)
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    assert groups == [1_000] * 3 + [500]
+    assert file.read()["k"].to_pylist() == list(range(3_500))
