@@ -247,6 +247,24 @@ def stored_row_groups(
     return found
 
 
+def row_group_bounds(
+    source: BinaryIO, path: str, schema: pa.Schema, columns: Sequence[str]
+) -> list[pa.RecordBatch] | None:
+    """Of each row group of a file, the smallest and the largest value of each of these columns, null if unknown.
+
+    `schema` is that of the file; None if the file has another one. Raises: CorruptTableError.
+    """
+    try:
+        metadata = parquet_metadata(source)
+        if metadata.schema.to_arrow_schema().names != schema.names:
+            return None
+        check_chunks(read_footer(source, metadata), metadata.schema, path)
+        bounds_of = _BoundsOf(metadata, schema)
+        return [bounds_of(number, columns) for number in range(metadata.num_row_groups)]
+    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
+        raise unreadable(path, "a Parquet file", error) from error
+
+
 class _BoundsOf:
     """Smallest and largest values in the row groups of a file, in the types of a schema that it was written with."""
 
