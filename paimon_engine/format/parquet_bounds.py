@@ -69,8 +69,8 @@ class SparedColumns:
 _NOTHING_KNOWN: Final = None, None
 
 
-class _ChunkBounds(NamedTuple):
-    """Of a column in a row group; None is unknown. Points in time are integers."""
+class ChunkBounds(NamedTuple):
+    """Of a column in a row group or some pages; None is unknown. Points in time are integers."""
 
     min: Any | None
     max: Any | None
@@ -96,7 +96,7 @@ def matching_groups(
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         ranges = {
-            name: _range(group.column(index), types[name], may_be_nan=name not in without_nan)
+            name: bounds_of(group.column(index), types[name], may_be_nan=name not in without_nan)
             for name, index in columns.items()
         }
         if all(may_match(part, ranges, group.num_rows) for part in parts):
@@ -110,8 +110,13 @@ def _bound_parts(where: Predicate | None, stored: pa.Schema) -> Sequence[Predica
     for part in conjuncts_of(where):
         # A column that is stored as another type than it has in the table may not take the literal.
         with contextlib.suppress(InvalidArgumentError):
-            parts.append(with_values(bind(part, stored), _plain_value))
+            parts.append(with_plain_values(bind(part, stored)))
     return parts
+
+
+def with_plain_values(bound: Predicate) -> Predicate:
+    """A filter whose literals have the types of the columns, with values as `ChunkBounds` have them."""
+    return with_values(bound, _plain_value)
 
 
 def _plain_value(value: pa.Scalar) -> Any:
@@ -130,14 +135,15 @@ def _plain_leaves(metadata: pq.FileMetaData, names: Iterable[str]) -> dict[str, 
     }
 
 
-def _range(chunk: pq.ColumnChunkMetaData, arrow_type: pa.DataType, *, may_be_nan: bool) -> _ChunkBounds:
+def bounds_of(chunk: pq.ColumnChunkMetaData, arrow_type: pa.DataType, *, may_be_nan: bool = True) -> ChunkBounds:
+    """What the footer says of the values of a column in a row group, which have that type in Arrow."""
     found = chunk.statistics
     if found is None:
-        return _ChunkBounds(*_NOTHING_KNOWN, None)
+        return ChunkBounds(*_NOTHING_KNOWN, None)
     low, high = _bounds(found, arrow_type) if found.has_min_max else _NOTHING_KNOWN
     if may_be_nan and isinstance(high, float):
         high = math.nan
-    return _ChunkBounds(low, high, found.null_count if found.has_null_count else None)
+    return ChunkBounds(low, high, found.null_count if found.has_null_count else None)
 
 
 def _bounds(found: pq.Statistics, arrow_type: pa.DataType) -> tuple[Any, Any]:

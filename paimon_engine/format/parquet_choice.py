@@ -1,14 +1,16 @@
 """Rows of a Parquet file that a filter chooses: found by the columns of the filter before the others are decoded.
 
-For a filter over a good part of the columns, and where rows that match are all over a row group, this costs more than
-it saves: row groups are read as a whole then.
+Where headers of pages have bounds, as of keys in their order, the columns of the filter are decoded of those pages only
+that may have such rows. For a filter over a good part of the columns, and where rows that match are all over a row
+group, this costs more than it saves: row groups are read as a whole then.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +20,21 @@ import pyarrow.compute as pc
 from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.layout import leaf_paths
-from paimon_engine.format.parquet_pages import Run, part_of
+from paimon_engine.format.parquet_bounds import bounds_of, with_plain_values
+from paimon_engine.format.parquet_page_bounds import PageBounds, has_page_bounds
+from paimon_engine.format.parquet_pages import GroupPages, Part, Run, rows_in
 from paimon_engine.format.parquet_stored import StoredFile
 from paimon_engine.format.parquet_widths import leaf_indices
-from paimon_engine.predicate import Predicate, bind, columns_of, conjunction, conjuncts_of, matches
+from paimon_engine.predicate import (
+    Predicate,
+    all_match,
+    bind,
+    columns_of,
+    conjunction,
+    conjuncts_of,
+    matches,
+    may_match,
+)
 
 _CHOSEN_ROWS_MIN = 1 << 14
 """Row groups with fewer rows are read as a whole."""
@@ -49,6 +62,7 @@ class RowChoice:
                     parts.append(bound)
         self._filter_schema = pa.schema(list(fields.values()))
         self._parts = parts
+        self._plain_parts = [with_plain_values(part) for part in parts]
 
     def matching(self, number: int) -> Iterable[tuple[int, pa.RecordBatch]] | None:
         """Batches with all matching rows of a row group, and other rows, by the position of their first row in it.
@@ -59,24 +73,62 @@ class RowChoice:
         """
         if not self._parts or not self._is_worth_it(number):
             return None
-        positions = self._positions(number)
+        stored = self._stored
+        pages = GroupPages(stored.source, stored.metadata, number, stored.path)
+        near = self._near(number, pages)
+        positions = self._positions(number) if near is None else self._positions_near(number, pages, near)
         if not len(positions):
             return []
-        stored = self._stored
-        part = part_of(
-            stored.source, stored.metadata, number, [*self._leaves.values()], positions=positions, path=stored.path
-        )
-        if part is None:
+        end = int(positions[-1]) + 1
+        if end == len(positions) < pages.rows:
+            # What Arrow need not skip it reads of the file itself.
+            return numbered(0, stored.read(self._columns, [number], end=end))
+        part = pages.part_of([*self._leaves.values()], positions)
+        if part is not None:
+            return self._rows_of(part, positions)
+        if near is None:
             # For the other row groups it will not be worth it either.
             self._parts = []
+        return None
+
+    def _rows_of(self, part: Part, positions: npt.NDArray[np.int64]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """As `matching`, of the pages in which these positions are."""
+        pages = self._stored.of_part(io.BytesIO(part.file))
+        for index, run in enumerate(part.runs):
+            first, last = np.searchsorted(positions, run).tolist()
+            begin, end = int(positions[first]), int(positions[last - 1]) + 1
+            found = pages.read(self._columns, [index], begin=begin - run.begin, end=end - run.begin)
+            yield from numbered(begin, found)
+
+    def _near(self, number: int, pages: GroupPages) -> list[tuple[Run, bool]] | None:
+        """Rows of a row group that may match by the bounds of pages, each run with whether all of them match.
+
+        None if bounds tell nothing. Raises: CorruptTableError.
+        """
+        stored = self._stored
+        group, schema = stored.metadata.row_group(number), stored.metadata.schema
+        bounds: dict[str, PageBounds] = {}
+        for field in self._filter_schema if has_page_bounds(stored.metadata) else ():
+            index = self._leaves[field.name]
+            within = bounds_of(group.column(index), field.type)
+            one = PageBounds(stored.source, schema.column(index), within, field.type)
+            if one.are_known:
+                bounds[field.name] = one
+        cuts = pages.cuts(self._leaves[name] for name in self._filter_schema.names) if bounds else None
+        if cuts is None:
             return None
-        pages = stored.of_part(io.BytesIO(part.file))
-        extents = [(run.begin, *_extent(positions, run)) for run in part.runs]
-        return (
-            rows
-            for index, (begin, first, end) in enumerate(extents)
-            for rows in numbered(first, pages.read(self._columns, [index], begin=first - begin, end=end - begin))
-        )
+        near = []
+        for begin, end in pairwise([*cuts, pages.rows]):
+            ranges = {}
+            for name, one in bounds.items():
+                leaf = pages.of(self._leaves[name])
+                over = None if leaf is None else one.over(leaf.within(begin, end))
+                if over is not None:
+                    ranges[name] = over
+            if all(may_match(part, ranges, end - begin) for part in self._plain_parts):
+                is_whole = all(all_match(part, ranges, end - begin) for part in self._plain_parts)
+                near.append((Run(begin, end), is_whole))
+        return near if rows_in(run for run, is_whole in near if not is_whole) < pages.rows else None
 
     def _is_worth_it(self, number: int) -> bool:
         group = self._stored.metadata.row_group(number)
@@ -86,9 +138,29 @@ class RowChoice:
 
     def _positions(self, number: int) -> npt.NDArray[np.int64]:
         """Positions in the row group of the rows that match, or may match as a column of the filter is null."""
+        return self._found(self._stored.plain().read(self._filter_schema, [number]))
+
+    def _positions_near(
+        self, number: int, pages: GroupPages, near: Sequence[tuple[Run, bool]]
+    ) -> npt.NDArray[np.int64]:
+        """The same; columns of the filter are decoded in those runs only of which some rows may match, and not all."""
+        found = {run.begin: np.arange(*run) for run, is_whole in near if is_whole}
+        unsure = [np.arange(*run) for run, is_whole in near if not is_whole]
+        if unsure:
+            leaves = [self._leaves[name] for name in self._filter_schema.names]
+            part = pages.part_of(leaves, np.concatenate(unsure))
+            if part is None:
+                return self._positions(number)
+            stored = self._stored.of_part(io.BytesIO(part.file), keeps_dictionaries=False)
+            for index, run in enumerate(part.runs):
+                found[run.begin] = self._found(stored.read(self._filter_schema, [index])) + run.begin
+        return np.concatenate([np.zeros(0, np.int64), *(found[begin] for begin in sorted(found))])
+
+    def _found(self, batches: Iterable[pa.RecordBatch]) -> npt.NDArray[np.int64]:
+        """Positions in the batches, from the first one on, of the rows that match or may match."""
         found, begin = [np.zeros(0, np.int64)], 0
         where = conjunction(*self._parts)
-        for rows in self._stored.plain().read(self._filter_schema, [number]):
+        for rows in batches:
             match = matches(where, rows)
             if match.null_count:
                 # The caller may know what is null here, as keys that Java left out of its rows.
@@ -103,9 +175,3 @@ def numbered(row: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int,
     for rows in batches:
         yield row, rows
         row += rows.num_rows
-
-
-def _extent(positions: npt.NDArray[np.int64], run: Run) -> tuple[int, int]:
-    """The first one of the positions within the run, and the last one plus one."""
-    first, last = np.searchsorted(positions, run).tolist()
-    return int(positions[first]), int(positions[last - 1]) + 1

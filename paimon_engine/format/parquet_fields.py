@@ -63,7 +63,7 @@ class ColumnMetaData:
 
 
 class ChunkStatistics:
-    """`Statistics` of a column chunk; `MAX` and `MIN` are those of old writers."""
+    """`Statistics` of a column chunk or a page; `MAX` and `MIN` are those of old writers."""
 
     MAX, MIN, NULL_COUNT, DISTINCT_COUNT, MAX_VALUE, MIN_VALUE = range(1, 7)
     IS_MAX_VALUE_EXACT, IS_MIN_VALUE_EXACT = 7, 8
@@ -92,12 +92,14 @@ class DataPageHeader:
     """What the header of a data page adds."""
 
     NUM_VALUES, ENCODING = 1, 2
+    STATISTICS = 5
 
 
 class DataPageHeaderV2:
     """What the header of a data page of the second version adds."""
 
     NUM_VALUES, ENCODING = 1, 4
+    STATISTICS = 8
 
 
 class PageType:

@@ -10,7 +10,6 @@ Source: `parquet.thrift` of the Parquet format.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -66,57 +65,104 @@ class Part(NamedTuple):
     runs: Sequence[Run]
 
 
-class _Page(NamedTuple):
-    """Offsets in the file where the page begins, with its header, and where it ends; and its bytes unpacked."""
+class Page(NamedTuple):
+    """Offsets in the file where the page begins, with its header, where that ends, and the page; its bytes unpacked."""
 
     begin: int
+    data_begin: int
     end: int
     unpacked_bytes: int
 
 
-class _PagedChunk(NamedTuple):
+class PagedChunk(NamedTuple):
     """A column chunk: its dictionary if it has one, and its pages by their first row."""
 
-    dictionary: _Page | None
-    pages: Mapping[int, _Page]
+    dictionary: Page | None
+    pages: Mapping[int, Page]
+
+    def within(self, begin: int, end: int) -> list[Page]:
+        """The pages that begin at these rows."""
+        return [page for row, page in self.pages.items() if begin <= row < end]
 
 
-def part_of(
-    source: BinaryIO,
-    metadata: pq.FileMetaData,
-    group: int,
-    leaves: Sequence[int],
-    *,
-    positions: npt.NDArray[np.int64],
-    path: str,
-) -> Part | None:
-    """The pages with rows at these positions, in order, of the columns at these indices; None: read all instead.
+class GroupPages:
+    """The pages of the columns of a row group, each column of which is looked through when it is needed, and once."""
 
-    Raises: CorruptTableError for a page that is too large, or whose header cannot be read.
-    """
-    described = metadata.row_group(group)
-    for index in leaves:
-        chunk = described.column(index)
-        is_known = chunk.physical_type in _TYPES and chunk.compression in _CODECS
-        if not is_known or metadata.schema.column(index).max_repetition_level:
+    def __init__(self, source: BinaryIO, metadata: pq.FileMetaData, group: int, path: str) -> None:
+        self.source = source
+        self._metadata = metadata
+        self._group = group
+        self._described = metadata.row_group(group)
+        self._path = path
+        self._found: dict[int, PagedChunk | None] = {}
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the row group."""
+        return int(self._described.num_rows)
+
+    def of(self, index: int) -> PagedChunk | None:
+        """The pages of the column at an index; None if they are unusual. Raises: CorruptTableError."""
+        if index not in self._found:
+            self._found[index] = self._paged(index) if self._is_known(index) else None
+        return self._found[index]
+
+    def cuts(self, leaves: Iterable[int]) -> list[int] | None:
+        """Rows, ascending, at which each of these columns begins a page; None if one is unusual.
+
+        Raises: CorruptTableError.
+        """
+        cuts: set[int] | None = None
+        for index in leaves:
+            leaf = self.of(index)
+            if leaf is None:
+                return None
+            cuts = {*leaf.pages} if cuts is None else cuts & leaf.pages.keys()
+        return sorted(cuts or ())
+
+    def part_of(self, leaves: Sequence[int], positions: npt.NDArray[np.int64]) -> Part | None:
+        """The pages with rows at these positions, ascending, of the columns at these indices; None: read all instead.
+
+        Raises: CorruptTableError for a page that is too large, or whose header cannot be read.
+        """
+        # What the footer says is looked at first, without a look at pages.
+        cuts = self.cuts(leaves) if all(map(self._is_known, leaves)) else None
+        if cuts is None:
             return None
-        if not _ENCODINGS.keys() >= set(chunk.encodings):
+        runs = _runs(cuts, self.rows, positions)
+        share_max = _SHARE_OF_ONE_RUN_MAX if len(runs) == 1 else _SHARE_MAX
+        if rows_in(runs) > share_max * self.rows:
             return None
-    found: dict[int, _PagedChunk] = {}
-    # At these rows each column begins a page.
-    cuts: set[int] | None = None
-    for index in leaves:
-        leaf = _paged(source, metadata, group, index, path)
-        if leaf is None:
+        found = {index: leaf for index in leaves if (leaf := self.of(index)) is not None}
+        sizes = [page.end - page.begin for leaf in found.values() for run in runs for page in leaf.within(*run)]
+        if sum(sizes) > _PART_BYTES_MAX:
             return None
-        found[index] = leaf
-        cuts = {*leaf.pages} if cuts is None else cuts & leaf.pages.keys()
-    runs = _runs(sorted(cuts or ()), described.num_rows, positions)
-    share_max = _SHARE_OF_ONE_RUN_MAX if len(runs) == 1 else _SHARE_MAX
-    if sum(run.end - run.begin for run in runs) > share_max * described.num_rows:
-        return None
-    sizes = [page.end - page.begin for leaf in found.values() for page in _pages_in(leaf, runs)]
-    return None if sum(sizes) > _PART_BYTES_MAX else Part(_file(source, metadata, group, found, runs), runs)
+        return Part(_file(self.source, self._metadata, self._group, found, runs), runs)
+
+    def _is_known(self, index: int) -> bool:
+        """Whether a column is of a type and in encodings whose pages can be taken, each row a value or null."""
+        chunk = self._described.column(index)
+        if chunk.physical_type not in _TYPES or chunk.compression not in _CODECS:
+            return False
+        is_flat = not self._metadata.schema.column(index).max_repetition_level
+        return is_flat and _ENCODINGS.keys() >= set(chunk.encodings)
+
+    def _paged(self, index: int) -> PagedChunk | None:
+        """The pages of a known column, by their headers; None if they are unusual."""
+        pages = ChunkPages(self._metadata, self._group, index, self._path, batch_rows=1)
+        dictionary, found, row, begin = None, dict[int, Page](), 0, pages.begin
+        for head in headers(self.source, pages):
+            pages.begin_batch()
+            page = Page(begin, pages.at - head.stored_bytes, pages.at, head.unpacked_bytes)
+            begin = pages.at
+            if head.values:
+                found[row] = page
+                row += head.values
+            elif head.is_dictionary and dictionary is None and not found:
+                dictionary = page
+            else:
+                return None
+        return PagedChunk(dictionary, found) if row == self.rows else None
 
 
 def _runs(cuts: Sequence[int], rows: int, positions: npt.NDArray[np.int64]) -> list[Run]:
@@ -133,41 +179,24 @@ def _runs(cuts: Sequence[int], rows: int, positions: npt.NDArray[np.int64]) -> l
     return runs
 
 
-def _pages_in(leaf: _PagedChunk, runs: Iterable[Run]) -> list[_Page]:
-    return [page for run in runs for row, page in leaf.pages.items() if run.begin <= row < run.end]
-
-
-def _paged(source: BinaryIO, metadata: pq.FileMetaData, group: int, index: int, path: str) -> _PagedChunk | None:
-    """A column chunk in pages; None if they are unusual. Raises: CorruptTableError."""
-    pages = ChunkPages(metadata, group, index, path, batch_rows=1)
-    dictionary, found, row, begin = None, dict[int, _Page](), 0, pages.begin
-    for head in headers(source, pages):
-        pages.begin_batch()
-        page = _Page(begin, pages.at, head.unpacked_bytes)
-        begin = pages.at
-        if head.values:
-            found[row] = page
-            row += head.values
-        elif head.is_dictionary and dictionary is None and not found:
-            dictionary = page
-        else:
-            return None
-    return _PagedChunk(dictionary, found) if row == metadata.row_group(group).num_rows else None
+def rows_in(runs: Iterable[Run]) -> int:
+    """Number of rows in runs."""
+    return sum(run.end - run.begin for run in runs)
 
 
 def _file(
-    source: BinaryIO, metadata: pq.FileMetaData, group: int, leaves: Mapping[int, _PagedChunk], runs: Sequence[Run]
+    source: BinaryIO, metadata: pq.FileMetaData, group: int, leaves: Mapping[int, PagedChunk], runs: Sequence[Run]
 ) -> bytes:
     """A file with a row group for each run."""
-    out = io.BytesIO()
-    out.write(MAGIC)
+    out = _Pieces()
+    out.add(MAGIC)
     groups = []
     for run in runs:
         chunks, total = [], 0
         for index in range(metadata.num_columns):
             described = _NewChunk(metadata, group, index, run.end - run.begin)
             if index in leaves:
-                described.copy(source, out, leaves[index].dictionary, _pages_in(leaves[index], [run]))
+                described.copy(source, out, leaves[index].dictionary, leaves[index].within(*run))
                 total += described.unpacked_bytes
             chunks.append(described.description())
         groups.append(
@@ -183,14 +212,29 @@ def _file(
         [
             (FileMetaData.VERSION, I32, integer(2)),
             (FileMetaData.SCHEMA, LIST, _schema(source)),
-            (FileMetaData.NUM_ROWS, I64, integer(sum(run.end - run.begin for run in runs))),
+            (FileMetaData.NUM_ROWS, I64, integer(rows_in(runs))),
             (FileMetaData.ROW_GROUPS, LIST, listed(STRUCT, groups)),
             (FileMetaData.KEY_VALUE_METADATA, LIST, _key_values(metadata)),
             (FileMetaData.CREATED_BY, BINARY, text(metadata.created_by or "")),
         ]
     )
-    out.write(footer + len(footer).to_bytes(4, "little") + MAGIC)
-    return out.getvalue()
+    out.add(footer + len(footer).to_bytes(4, "little") + MAGIC)
+    return out.joined()
+
+
+class _Pieces:
+    """Bytes of a file, joined once: a stream in memory would copy them whenever it grows."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.size_bytes = 0
+
+    def add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self.size_bytes += len(piece)
+
+    def joined(self) -> bytes:
+        return b"".join(self._pieces)
 
 
 class _NewChunk:
@@ -205,16 +249,16 @@ class _NewChunk:
         self._stored_bytes = 0
         self.unpacked_bytes = 0
 
-    def copy(self, source: BinaryIO, out: BinaryIO, dictionary: _Page | None, pages: Sequence[_Page]) -> None:
-        """Writes the dictionary and these pages, which follow each other."""
-        begin = self._dictionary_at = out.tell()
+    def copy(self, source: BinaryIO, out: _Pieces, dictionary: Page | None, pages: Sequence[Page]) -> None:
+        """Adds the dictionary and these pages, which follow each other."""
+        begin = self._dictionary_at = out.size_bytes
         if dictionary is not None:
             self._has_dictionary = True
-            out.write(_read(source, dictionary.begin, dictionary.end))
+            out.add(_read(source, dictionary.begin, dictionary.end))
             self.unpacked_bytes += dictionary.unpacked_bytes
-        self._data_at = out.tell()
-        out.write(_read(source, pages[0].begin, pages[-1].end))
-        self._stored_bytes = out.tell() - begin
+        self._data_at = out.size_bytes
+        out.add(_read(source, pages[0].begin, pages[-1].end))
+        self._stored_bytes = out.size_bytes - begin
         self.unpacked_bytes += sum(page.unpacked_bytes for page in pages)
 
     def description(self) -> bytes:

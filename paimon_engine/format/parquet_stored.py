@@ -51,9 +51,10 @@ class StoredFile:
             raise damaged(path, f"two of its columns have one name: {', '.join(self.schema.names)}")
         self._opened = {frozenset[str](): plain}
 
-    def of_part(self, source: BinaryIO) -> StoredFile:
-        """A file with a part of this one, read in the same way."""
-        return StoredFile(source, self.path, self._limit, self._kept, is_our_own=True)
+    def of_part(self, source: BinaryIO, *, keeps_dictionaries: bool = True) -> StoredFile:
+        """A file with a part of this one, read in the same way, or without dictionaries."""
+        kept = self._kept if keeps_dictionaries else ()
+        return StoredFile(source, self.path, self._limit, kept, is_our_own=True)
 
     def plain(self) -> StoredFile:
         """The same file, of which no column comes as dictionaries."""
@@ -88,7 +89,8 @@ class StoredFile:
         self._watch.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
         reading = reading_of(StoredRows(file, self._source, self.path, leaves, groups, self.file), self._limit)
         longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
-        size = reading.rows if end is None else min(reading.rows, end)
+        # Equal batches, the last of which ends where the rows do: Arrow decodes all of a batch.
+        size = reading.rows if not end else -(-end // -(-end // reading.rows))
         self._watch.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes)
         file = self.file(reading.dictionaries)
         batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)

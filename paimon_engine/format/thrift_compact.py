@@ -99,6 +99,11 @@ def number_of(data: bytes) -> int:
     return Reader(data).integer()
 
 
+def content_of(data: bytes) -> bytes:
+    """The bytes in a field of bytes or text, behind their length."""
+    return data[_varint(data, 0)[1] :]
+
+
 def elements(data: bytes) -> list[bytes]:
     """Bytes of each element of a list."""
     return Reader(data).elements()

@@ -19,6 +19,7 @@ from paimon_engine import InvalidArgumentError, Table, UnsupportedError, open_ta
 from paimon_engine.format import parquet_bounds, parquet_choice, parquet_pages
 from paimon_engine.format.layout import BatchLimit
 from paimon_engine.format.parquet import read_matching
+from paimon_engine.format.parquet_pages import GroupPages
 from paimon_engine.meta.casts import is_alterable, kind_of
 from paimon_engine.meta.schema_change import (
     AddColumn,
@@ -44,10 +45,10 @@ FILTERS = 8
 @contextmanager
 def pages_chosen(random: Random, counts: Counter[str]) -> Iterator[None]:
     """Pages are chosen although files are small; how often that is done is counted."""
-    part_of = parquet_pages.part_of
+    part_of = GroupPages.part_of
 
-    def counting(*arguments: Any, **given: Any) -> Any:
-        part = part_of(*arguments, **given)
+    def counting(*arguments: Any) -> Any:
+        part = part_of(*arguments)
         counts["parts of row groups" if part is not None else "row groups that are read as a whole"] += 1
         return part
 
@@ -59,7 +60,7 @@ def pages_chosen(random: Random, counts: Counter[str]) -> Iterator[None]:
         mock.patch.object(parquet_pages, "_SHARE_OF_ONE_RUN_MAX", share_max),
         # Pages may also be chosen where statistics show that all rows match.
         mock.patch.object(parquet_bounds, "all_match", random.choice([all_match, lambda *_: False])),
-        mock.patch.object(parquet_choice, "part_of", counting),
+        mock.patch.object(GroupPages, "part_of", counting),
     ):
         yield
 

@@ -14,6 +14,7 @@ from paimon_engine.format import parquet, parquet_stored, parquet_widths
 from paimon_engine.format.layout import BatchLimit, WriteOptions
 from paimon_engine.format.parquet import read_batches, read_matching
 from paimon_engine.format.parquet_page_sizes import begin_of
+from paimon_engine.format.parquet_pages import GroupPages
 from paimon_engine.predicate import col, to_arrow_expression
 
 ROWS = 72_000
@@ -183,3 +184,50 @@ def test_damage_in_a_page_that_is_taken_is_found():
     data[at] ^= 0xFF
     with pytest.raises(CorruptTableError, match=r"f\.parquet"):
         _read(bytes(data), STORED.schema, FILTERS["one"])
+
+
+def test_keys_are_decoded_of_the_pages_only_that_may_have_them(monkeypatch):
+    data = _file(STORED, LAYOUTS["small pages"])
+    counts = _counted(monkeypatch)
+    for name in ("one", "last", "time"):
+        counts.clear()
+        assert sum(rows.num_rows for _, rows in _read(data, STORED.schema, FILTERS[name])) == 1
+        assert sum(counts) <= 1_000 + 1_000 * len(STORED.schema), name
+
+
+def test_of_a_range_only_the_ends_are_decoded_to_find_it(monkeypatch):
+    data = _file(STORED, LAYOUTS["small pages"])
+    counts = _counted(monkeypatch)
+    where = (col("k") >= 20_500) & (col("k") < 40_500)
+    found = _read(data, STORED.schema, where)
+    assert [found[0][0], sum(rows.num_rows for _, rows in found)] == [20_500, 20_000]
+    assert sum(counts) <= 2 * 1_000 + 21_000 * len(STORED.schema)
+
+
+@pytest.mark.parametrize("layout", ["own", "small pages", "row groups"])
+def test_what_a_row_group_begins_with_is_read_up_to_its_last_row(monkeypatch, layout):
+    data = _file(STORED, LAYOUTS[layout])
+    counts = _counted(monkeypatch)
+    found = _read(data, STORED.schema, col("k") < 11_111, limit=BatchLimit(10_000))
+    assert [(first, rows.num_rows) for first, rows in found] == [(0, 5_556), (5_556, 5_555)]
+    assert sum(counts) <= ROWS + 11_112 * len(STORED.schema)
+
+
+@pytest.mark.parametrize("bounds", [(54_999, 54_000), (1 << 40, 1 << 41), (-7, -5)])
+def test_bounds_of_a_page_that_cannot_be_are_not_believed(bounds):
+    """The least value is above the largest, or both are beyond those of the row group."""
+    data = _file(STORED, {**LAYOUTS["small pages"], "write_page_index": False})
+    pages = GroupPages(io.BytesIO(data), pq.read_metadata(io.BytesIO(data)), 0, "f.parquet")
+    page = pages.of(STORED.schema.get_field_index("k")).pages[54_000]
+    header = data[page.begin : page.data_begin]
+    low, high = map(_eight_bytes, bounds)
+    assert header.count(_eight_bytes(54_000))
+    # In two steps, since one of the bounds may become the other.
+    changed = header.replace(_eight_bytes(54_000), b"<" * 8).replace(_eight_bytes(54_999), b">" * 8)
+    data = data.replace(header, changed.replace(b"<" * 8, low).replace(b">" * 8, high))
+    [(position, _)] = _read(data, STORED.schema, FILTERS["one"])
+    assert position == 54_321
+
+
+def _eight_bytes(value: int) -> bytes:
+    return value.to_bytes(8, "little", signed=True)

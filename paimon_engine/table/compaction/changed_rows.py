@@ -103,7 +103,7 @@ class ChangedRows:
         # An older row that is chosen nevertheless (no writer makes such rows) must have all its columns.
         keys_only = self._keys_suffice and in_order
         marks_only = self._marks and keys_only and not (rows_wanted or self._keep)
-        within = [] if self._keys is None else self._keys.begin_conjuncts
+        within = [] if self._keys is None else self._keys.conjuncts
         near = [*within, *RangeReader(self._table.schema, KeyRange(*_ends(section, self._order))).conjuncts]
         batches = [
             *(self._rows(run, near, keys_only=keys_only, widened=keys_only and not marks_only) for run in looked_up),

@@ -54,15 +54,7 @@ class RangeReader:
     @property
     def conjuncts(self) -> list[Predicate]:
         """A condition that all rows in the range meet, for leaving out parts of files; others may meet it, too."""
-        return [*self.begin_conjuncts, *self._bounded("<=", self._high)]
-
-    @property
-    def begin_conjuncts(self) -> list[Predicate]:
-        """The part of `conjuncts` that leaves out what is in front of the range, for rows that are `cut` to it.
-
-        `cut` stops at the end anyway; to look for it before would decode the keys of a row group for nothing.
-        """
-        return self._bounded(">=", self._low)
+        return [*self._bounded(">=", self._low), *self._bounded("<=", self._high)]
 
     def _bounded(self, operator: Operator, bound: _Bound | None) -> list[Predicate]:
         first = self._type.fields[0]

@@ -392,7 +392,7 @@ def merge_section(
     if ahead is None:
         reached = section if keys is None else keys.reached(section)
         ahead = files_ahead(table, [(location.directory, reached, directories)])
-    where = () if keys is None else keys.begin_conjuncts
+    where = () if keys is None else keys.conjuncts
     files = SectionFiles(
         table,
         location,
