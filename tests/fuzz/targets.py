@@ -16,6 +16,7 @@ from typing import Any, Final
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, PaimonError
 from paimon_engine.format.avro import read_records, record_fields
@@ -32,6 +33,9 @@ from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
 from paimon_engine.format.orc_types import open_orc
 from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet_bounds import ChunkBounds
+from paimon_engine.format.parquet_page_bounds import PageBounds
+from paimon_engine.format.parquet_pages import GroupPages, Page
 from paimon_engine.format.parquet_row_groups import stored_row_groups
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.index_manifest import index_files
@@ -263,6 +267,29 @@ def _orc_tails() -> Iterator[bytes]:
         yield sink.getvalue()
 
 
+def _page_header(data: bytes) -> None:
+    """A page that it describes, with what its bounds are within."""
+    for number, within, kind in (
+        (0, ChunkBounds(0, 1 << 40, 0), pa.int64()),
+        (1, ChunkBounds("", "z", 0), pa.string()),
+    ):
+        column = pq.ParquetFile(io.BytesIO(next(_parquet_files()))).schema.column(number)
+        found = PageBounds(io.BytesIO(data), column, within, kind).over([Page(0, len(data), len(data), 0)])
+        assert found is None or within.min <= found.min <= found.max <= within.max
+
+
+def _page_headers() -> Iterator[bytes]:
+    rows = pa.table({"k": range(PARQUET_ROWS), "s": [None, *(f"text {number}" for number in range(PARQUET_ROWS - 1))]})
+    for version in ("1.0", "2.0"):
+        sink = io.BytesIO()
+        pq.write_table(rows, sink, data_page_version=version)
+        pages = GroupPages(sink, pq.read_metadata(sink), 0, PATH)
+        for number in range(rows.num_columns):
+            found = pages.of(number)
+            assert found is not None
+            yield sink.getvalue()[found.pages[0].begin : found.pages[0].data_begin]
+
+
 def _parquet_files() -> Iterator[bytes]:
     columns = {"k": range(PARQUET_ROWS), "s": ["a"] * PARQUET_ROWS, "d": [None] * PARQUET_ROWS}
     nested = {"t": [5] * PARQUET_ROWS, "l": [[1, None]] * PARQUET_ROWS, "m": [[("a", 1)]] * PARQUET_ROWS}
@@ -305,6 +332,7 @@ TARGETS: Final[dict[str, Target]] = {
     "statistics": Target(lambda data: parse_table_statistics(data, PATH), _golden("statistics/*")),
     "avro-rows": Target(_avro_rows, _avro_files),
     "parquet-row-groups": Target(_parquet_row_groups, _parquet_files),
+    "page-header": Target(_page_header, _page_headers),
     "orc-stripes": Target(_orc_stripes, _orc_tails),
     **{kind: Target(index_decoder(kind), index_seeds(kind)) for kind in KINDS},
     "file-index": Target(ask_container, container_seeds),
