@@ -130,31 +130,22 @@ def read_data_file(
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
     _check_format(file)
-    file_schema = stored_columns(narrowed_like(table.schema_of(file.schema_id), table.schema), file)
-    partition = partition_values(table.schema, location.partition, columns)
-    given = not_as_stored(table.schema, partition, file.format) if as_stored else partition
-    tracked = frozenset(columns).intersection(TRACKING_COLUMNS) if has_tracking(table.schema) else frozenset()
-    made = frozenset() if stores_row_ids(file) else tracked
-    file_schema = with_tracking(file_schema) if tracked else file_schema
-    sources = column_sources(file_schema, table.schema, [name for name in columns if name not in {*given, *made}])
-    wanted = _wanted(file_schema, sources, with_system_columns=with_system_columns)
+    made = _TableColumns(
+        table, location.partition, file, columns, with_system_columns=with_system_columns, as_stored=as_stored
+    )
     source, directory = data_file_at(table, location.directory, file)
     path = f"{directory}/{file.name}"
-    names = [field.name for field in wanted]
-    stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
-    same = unchanged_columns(file_schema, table.schema) if scan.dictionary_columns and file.format == "parquet" else {}
-    encoded = [stored for stored, name in same.items() if name in scan.dictionary_columns]
-    numbered = with_system_columns and table.options.snapshot_ordering and has_number_of_snapshot(file)
-    choice = _omitted_columns(file, sources, wanted, scan.omittable, numbered=numbered) if with_system_columns else None
-    check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
+    encoded = made.stored_unchanged(table.schema, scan.dictionary_columns)
+    choice = made.spared(scan.omittable)
+    check = _row_check(path, file, made.schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(mask.deleted)
-    lost = _lost_keys(table, path, file, file_schema, source)
+    lost = _lost_keys(table, path, file, made.schema, source)
     with reading_needed(table, path, file.size_bytes, storage=scan.ahead or source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
             stream,
-            pa.schema(wanted),
+            pa.schema(made.wanted),
             file.format,
             path,
             skipping=skipping,
@@ -162,22 +153,10 @@ def read_data_file(
             choice=choice,
         ):
             omitted = frozenset() if choice is None else choice.omitted
-            here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
-            check.columns(found, [name for name in names if name not in here and name not in omitted])
-            rows = lost.put_back(first_row, _as_java_reads(found, stored_types) if file.format == "orc" else found)
-            left_out = {one.field.name for one in sources if one.stored is not None and one.stored.name in omitted}
-            read = [one for one in sources if one.field.name not in here and one.field.name not in left_out]
-            batch = with_partition(
-                _typed(rows, read, path),
-                here,
-                [name for name in columns if name not in left_out and name not in made],
-                rows.num_rows,
-            )
-            if tracked:
-                batch = add_row_ids(batch, columns, file, first_row, rows.num_rows)
-            if with_system_columns and SEQUENCE_NUMBER not in omitted:
-                number = file.min_sequence_number if numbered else None
-                batch = _with_system_columns(batch, rows, path, inserts_only=VALUE_KIND in omitted, number=number)
+            given = made.values_of_partition(found)
+            check.columns(found, [one.name for one in made.wanted if one.name not in given and one.name not in omitted])
+            rows = lost.put_back(first_row, made.as_java_reads(found))
+            batch = made.of(rows, first_row, given, omitted, path)
             check.add(first_row, rows, batch)
             if position_column is not None:
                 batch = batch.append_column(position_column, pa.array(np.arange(batch.num_rows) + first_row))
@@ -186,6 +165,72 @@ def read_data_file(
             if mask.ends_before(first_row + batch.num_rows):
                 return
     check.finish(is_complete=skipping is None and scan.row_groups is None)
+
+
+class _TableColumns:
+    """Columns of the table, as they are made of those of a file; `wanted` are to be read, by its `schema`."""
+
+    def __init__(
+        self,
+        table: TableHandle,
+        partition: bytes,
+        file: DataFile,
+        columns: Sequence[str],
+        *,
+        with_system_columns: bool,
+        as_stored: bool,
+    ) -> None:
+        """As `read_data_file` has them."""
+        self._file, self._columns = file, columns
+        self._has_system_columns = with_system_columns
+        self._partition = partition_values(table.schema, partition, columns)
+        self._given = not_as_stored(table.schema, self._partition, file.format) if as_stored else self._partition
+        is_tracking = has_tracking(table.schema)
+        self._tracked = frozenset(columns).intersection(TRACKING_COLUMNS) if is_tracking else frozenset[str]()
+        self._ids = frozenset[str]() if stores_row_ids(file) else self._tracked
+        stored = stored_columns(narrowed_like(table.schema_of(file.schema_id), table.schema), file)
+        self.schema = with_tracking(stored) if self._tracked else stored
+        read = [name for name in columns if name not in {*self._given, *self._ids}]
+        self._sources = column_sources(self.schema, table.schema, read)
+        self.wanted = _wanted(self.schema, self._sources, with_system_columns=with_system_columns)
+        self._types = {field.name: field.type for field in self.schema.row_type}
+        has_no_numbers = table.options.snapshot_ordering and has_number_of_snapshot(file)
+        self._is_numbered = with_system_columns and has_no_numbers
+
+    def stored_unchanged(self, today: TableSchema, columns: Collection[str]) -> list[str]:
+        """Names in a Parquet file of those of the columns that have the same type there."""
+        same = unchanged_columns(self.schema, today) if columns and self._file.format == "parquet" else {}
+        return [stored for stored, name in same.items() if name in columns]
+
+    def spared(self, omittable: Collection[str] | None) -> SparedColumns | None:
+        """What may be left out of what is read."""
+        if not self._has_system_columns:
+            return None
+        return _omitted_columns(self._file, self._sources, self.wanted, omittable, numbered=self._is_numbered)
+
+    def values_of_partition(self, found: pa.RecordBatch) -> dict[str, pa.Scalar]:
+        """Columns that have the values of the partition: of those `as_stored`, the ones that the file lacks."""
+        lacking = self._partition.keys() - set(found.schema.names)
+        return {**self._given, **{name: self._partition[name] for name in lacking}}
+
+    def as_java_reads(self, found: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of an ORC file with texts as long as their types allow; others as they are."""
+        return _as_java_reads(found, self._types) if self._file.format == "orc" else found
+
+    def of(
+        self, rows: pa.RecordBatch, first_row: int, given: Mapping[str, pa.Scalar], omitted: Collection[str], path: str
+    ) -> pa.RecordBatch:
+        """The columns of some rows of the file, without those that were omitted."""
+        left_out = {one.field.name for one in self._sources if one.stored is not None and one.stored.name in omitted}
+        read = [one for one in self._sources if one.field.name not in given and one.field.name not in left_out]
+        names = [name for name in self._columns if name not in left_out and name not in self._ids]
+        batch = with_partition(_typed(rows, read, path), given, names, rows.num_rows)
+        if self._tracked:
+            batch = add_row_ids(batch, self._columns, self._file, first_row, rows.num_rows)
+        if self._has_system_columns and SEQUENCE_NUMBER not in omitted:
+            number = self._file.min_sequence_number if self._is_numbered else None
+            batch = _with_system_columns(batch, rows, path, inserts_only=VALUE_KIND in omitted, number=number)
+        return batch
 
 
 def _as_java_reads(rows: pa.RecordBatch, types: Mapping[str, DataType]) -> pa.RecordBatch:
