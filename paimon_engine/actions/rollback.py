@@ -34,7 +34,7 @@ from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, not
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.commit.records import take_back_records
-from paimon_engine.table.reach.reachability import Root, all_roots, lost_roots
+from paimon_engine.table.reach.reachability import Root, Roots, all_roots, lost_roots
 from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
@@ -108,6 +108,49 @@ class RollbackResult(Result):
     quarantine: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Newer:
+    """What is newer than the target: roots, and numbers of snapshots and changelogs that were not read."""
+
+    snapshots: Sequence[Root]
+    changelogs: Sequence[Root]
+    tags: Sequence[Root]
+    unread_snapshots: Sequence[int]
+    unread_changelogs: Sequence[int]
+
+    @classmethod
+    def of(cls, table: TableHandle, roots: Roots, target: Snapshot) -> _Newer:
+        """Raises: StorageError if the listing lacks some: they would stay, and be the latest."""
+        branch = table.paths.branch
+        for doubt in roots.doubts:
+            if doubt.is_certain and doubt.branch == branch:
+                raise StorageError(f"nothing is rolled back: {doubt.reason}; run it again, or repair the store")
+        found = [root for root in roots if root.branch == branch and root.snapshot.id > target.id]
+        in_order = sorted(found, key=lambda root: root.snapshot.id)
+        return cls(
+            [root for root in in_order if root.is_snapshot],
+            [root for root in in_order if root.is_changelog],
+            [root for root in found if root.tag is not None],
+            [number for number in roots.unread(branch, table.paths.snapshot) if number > target.id],
+            [number for number in roots.unread(branch, table.paths.changelog) if number > target.id],
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.roots or self.unread_snapshots or self.unread_changelogs)
+
+    @property
+    def roots(self) -> list[Root]:
+        return [*self.snapshots, *self.changelogs, *self.tags]
+
+    @property
+    def snapshot_ids(self) -> tuple[int, ...]:
+        return tuple(sorted((*(root.snapshot.id for root in self.snapshots), *self.unread_snapshots)))
+
+    @property
+    def changelog_ids(self) -> tuple[int, ...]:
+        return tuple(sorted((*(root.snapshot.id for root in self.changelogs), *self.unread_changelogs)))
+
+
 @action
 def rollback(context: Context, spec: Rollback) -> RollbackResult:
     """Rolls the table's branch back. A rollback that was interrupted may be repeated.
@@ -121,24 +164,15 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
     table, executor = context.table, context.executor
     target, expired = _target(table, spec)
     roots = all_roots(table)
-    for doubt in roots.doubts:
-        if doubt.is_certain and doubt.branch == table.paths.branch:
-            # What is not listed would stay, and be the latest.
-            raise StorageError(f"nothing is rolled back: {doubt.reason}; run it again, or repair the store")
-    removed = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
-    unread = [number for number in roots.unread(table.paths.branch, table.paths.snapshot) if number > target.id]
-    unread_changelogs = [n for n in roots.unread(table.paths.branch, table.paths.changelog) if n > target.id]
-    check_no_branch_from(roots, removed)
-    snapshots = sorted((root for root in removed if root.is_snapshot), key=lambda root: root.snapshot.id)
-    changelogs = sorted((root for root in removed if root.is_changelog), key=lambda root: root.snapshot.id)
-    tags = [root for root in removed if root.tag is not None]
+    newer = _Newer.of(table, roots, target)
+    check_no_branch_from(roots, newer.roots)
     result = RollbackResult(
-        status="rolled_back" if removed or unread or unread_changelogs or expired else "noop",
+        status="rolled_back" if newer or expired else "noop",
         snapshot_id=target.id,
-        removed_snapshots=tuple(sorted((*(root.snapshot.id for root in snapshots), *unread))),
-        removed_tags=tuple(root.tag for root in tags if root.tag is not None),
+        removed_snapshots=newer.snapshot_ids,
+        removed_tags=tuple(root.tag for root in newer.tags if root.tag is not None),
         consumers_ahead=tuple(name for name, next_id in consumers(table).items() if next_id > target.id + 1),
-        removed_changelogs=tuple(sorted((*(root.snapshot.id for root in changelogs), *unread_changelogs))),
+        removed_changelogs=newer.changelog_ids,
     )
     if result.status == "noop":
         if not spec.dry_run and table.snapshot_service is None and _is_named(spec):
@@ -146,15 +180,16 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
             repair_latest_hint(table)
             take_back_merges(table, target.id)
         return result if spec.dry_run else with_deletion(result, finish_interrupted(table, executor, spec))
-    with notifying(table, dry_run=spec.dry_run or not tags) as notifier:
+    with notifying(table, dry_run=spec.dry_run or not newer.tags) as notifier:
         if table.snapshot_service is not None:
             return _roll_back_on_server(table, spec, target, result, notifier=notifier)
+        gone = {root.identity for root in newer.roots}
         plan = plan_deletion(
             table,
-            _candidates(table, target, snapshots, tags, changelogs),
-            [root for root in roots if root not in removed],
+            _candidates(table, target, newer.snapshots, newer.tags, newer.changelogs),
+            [root for root in roots if root.identity not in gone],
             executor,
-            lost=lost_roots(table, roots, but_below=removed),
+            lost=lost_roots(table, roots, but_below=newer.roots),
         )
         if spec.dry_run:
             return with_deletion(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped))
@@ -169,7 +204,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         late = [number for number in changelog_ids(table) if number > target.id]
         forget_newest(table, late)
         result = replace(result, removed_changelogs=tuple(sorted({*result.removed_changelogs, *late})))
-        remove_tags(table, named_tags(tags), notifier)
+        remove_tags(table, named_tags(newer.tags), notifier)
         take_back_merges(table, target.id)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
