@@ -61,8 +61,7 @@ def check_readable(options: TableOptions) -> None:
 
 def check_changes_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot read what changed in the table, but only a state of it."""
-    keys = (_DATA_EVOLUTION, "deletion-vectors.merge-on-read")
-    _refuse("reading the changes of", [f"'{key}'" for key in keys if _is_on(options, key)])
+    _refuse("reading the changes of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
 
 
 def check_complete_files(options: TableOptions) -> None:

@@ -24,9 +24,7 @@ from paimon_engine.meta.index_manifest import (
     index_files,
 )
 from paimon_engine.meta.snapshot import parse_snapshot
-from paimon_engine.options import TableOptions
 from paimon_engine.predicate import parse_where, to_arrow_expression
-from paimon_engine.supported import check_changes_readable
 from paimon_engine.table.check.findings import Problem
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -299,13 +297,6 @@ def test_data_files_are_not_removed_without_their_vectors(copy: Callable[[str], 
 
 
 # ── refused ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_changes_of_a_mode_of_later_releases_are_refused_by_name():
-    with pytest.raises(UnsupportedError, match="deletion-vectors.merge-on-read"):
-        check_changes_readable(
-            TableOptions({"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"})
-        )
 
 
 def test_index_files_outside_the_table_are_refused(copy: Callable[[str], Path]):
