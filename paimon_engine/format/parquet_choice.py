@@ -103,9 +103,11 @@ class RowChoice:
     def _near(self, number: int, pages: GroupPages) -> list[tuple[Run, bool]] | None:
         """Rows of a row group that may match by the bounds of pages, each run with whether all of them match.
 
-        None if bounds tell nothing. Raises: CorruptTableError.
+        None if bounds tell nothing, or to look at headers takes longer than to decode all. Raises: CorruptTableError.
         """
         stored = self._stored
+        if stored.is_ranged:
+            return None
         group, schema = stored.metadata.row_group(number), stored.metadata.schema
         bounds: dict[str, PageBounds] = {}
         for field in self._filter_schema if has_page_bounds(stored.metadata) else ():

@@ -51,6 +51,11 @@ class StoredFile:
             raise damaged(path, f"two of its columns have one name: {', '.join(self.schema.names)}")
         self._opened = {frozenset[str](): plain}
 
+    @property
+    def is_ranged(self) -> bool:
+        """Whether the file is one of a store that takes long to answer, so that to look here and there costs more."""
+        return self._watch.is_ranged
+
     def of_part(self, source: BinaryIO, *, keeps_dictionaries: bool = True) -> StoredFile:
         """A file with a part of this one, read in the same way, or without dictionaries."""
         kept = self._kept if keeps_dictionaries else ()

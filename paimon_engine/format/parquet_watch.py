@@ -53,6 +53,11 @@ class WatchedFile:
         self._at = 0
         self._end: int | None = None
 
+    @property
+    def is_ranged(self) -> bool:
+        """Whether the file is one of a store that takes long to answer."""
+        return self._ranged is not None
+
     def expect(
         self,
         metadata: pq.FileMetaData,

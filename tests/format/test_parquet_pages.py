@@ -16,6 +16,7 @@ from paimon_engine.format.parquet import read_batches, read_matching
 from paimon_engine.format.parquet_page_sizes import begin_of
 from paimon_engine.format.parquet_pages import GroupPages
 from paimon_engine.predicate import col, to_arrow_expression
+from paimon_engine.storage.remote_file import RemoteFile
 
 ROWS = 72_000
 BEGIN = datetime(2020, 1, 1)
@@ -227,6 +228,24 @@ def test_bounds_of_a_page_that_cannot_be_are_not_believed(bounds):
     data = data.replace(header, changed.replace(b"<" * 8, low).replace(b">" * 8, high))
     [(position, _)] = _read(data, STORED.schema, FILTERS["one"])
     assert position == 54_321
+
+
+@pytest.mark.parametrize("name", ["one", "some", "last"])
+def test_a_store_that_takes_long_is_not_asked_for_headers_of_pages(name):
+    """They would take requests of their own, and the keys of a row group take one."""
+    data = _file(STORED, LAYOUTS["small pages"])
+    requests: list[tuple[int, int]] = []
+
+    def fetch(begin: int, count: int) -> bytes:
+        requests.append((begin, count))
+        return data[begin : begin + count]
+
+    source = RemoteFile("f.parquet", len(data), fetch)
+    found = list(read_matching(source, STORED.schema, FILTERS[name], path="f.parquet"))
+    assert {*_chosen(STORED, FILTERS[name])} == {key for _, rows in found for key in rows["k"].to_pylist()}
+    chunk = pq.read_metadata(io.BytesIO(data)).row_group(0).column(0)
+    end = begin_of(chunk) + chunk.total_compressed_size
+    assert (begin_of(chunk), end - begin_of(chunk)) in requests
 
 
 def _eight_bytes(value: int) -> bytes:
