@@ -43,6 +43,10 @@ _MAP_LAYOUT: Final = ".map.storage-layout"
 _DATA_EVOLUTION: Final = "data-evolution.enabled"
 
 
+def _evolution(options: TableOptions) -> list[str]:
+    return [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else []
+
+
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if an option that the engine lacks changes how rows are read."""
     raw = options.raw
@@ -61,18 +65,18 @@ def check_readable(options: TableOptions) -> None:
 
 def check_changes_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot read what changed in the table, but only a state of it."""
-    _refuse("reading the changes of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
+    _refuse("reading the changes of", _evolution(options))
 
 
 def check_complete_files(options: TableOptions) -> None:
     """Raises UnsupportedError if a row may need several files, so that taking one away would bring old values back."""
-    _refuse("removing single files of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
+    _refuse("removing single files of", _evolution(options))
 
 
 def check_rows_rewritable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot change files of the table one by one, or not write it at all."""
     check_writable(options)
-    _refuse("changing single files of", [f"'{_DATA_EVOLUTION}'"] if _is_on(options, _DATA_EVOLUTION) else [])
+    _refuse("changing single files of", _evolution(options))
 
 
 def check_row_views_readable(options: TableOptions) -> None:

@@ -116,17 +116,16 @@ class RowChoice:
             one = PageBounds(stored.source, schema.column(index), within, field.type)
             if one.are_known:
                 bounds[field.name] = one
-        cuts = pages.cuts(self._leaves[name] for name in self._filter_schema.names) if bounds else None
+        cuts = pages.cuts([self._leaves[name] for name in self._filter_schema.names]) if bounds else None
         if cuts is None:
             return None
         near = []
         for begin, end in pairwise([*cuts, pages.rows]):
-            ranges = {}
-            for name, one in bounds.items():
-                leaf = pages.of(self._leaves[name])
-                over = None if leaf is None else one.over(leaf.within(begin, end))
-                if over is not None:
-                    ranges[name] = over
+            ranges = {
+                name: over
+                for name, one in bounds.items()
+                if (over := one.over(pages.within(self._leaves[name], begin, end))) is not None
+            }
             if all(may_match(part, ranges, end - begin) for part in self._plain_parts):
                 is_whole = all(all_match(part, ranges, end - begin) for part in self._plain_parts)
                 near.append((Run(begin, end), is_whole))

@@ -10,7 +10,7 @@ Source: `parquet.thrift` of the Parquet format.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -89,7 +89,7 @@ class GroupPages:
     """The pages of the columns of a row group, each column of which is looked through when it is needed, and once."""
 
     def __init__(self, source: BinaryIO, metadata: pq.FileMetaData, group: int, path: str) -> None:
-        self.source = source
+        self._source = source
         self._metadata = metadata
         self._group = group
         self._described = metadata.row_group(group)
@@ -107,11 +107,19 @@ class GroupPages:
             self._found[index] = self._paged(index) if self._is_known(index) else None
         return self._found[index]
 
-    def cuts(self, leaves: Iterable[int]) -> list[int] | None:
+    def within(self, index: int, begin: int, end: int) -> list[Page]:
+        """The pages of the column at an index that begin at these rows; none if they are unusual."""
+        leaf = self.of(index)
+        return [] if leaf is None else leaf.within(begin, end)
+
+    def cuts(self, leaves: Collection[int]) -> list[int] | None:
         """Rows, ascending, at which each of these columns begins a page; None if one is unusual.
 
         Raises: CorruptTableError.
         """
+        # What the footer says is looked at first, without a look at pages.
+        if not all(map(self._is_known, leaves)):
+            return None
         cuts: set[int] | None = None
         for index in leaves:
             leaf = self.of(index)
@@ -125,8 +133,7 @@ class GroupPages:
 
         Raises: CorruptTableError for a page that is too large, or whose header cannot be read.
         """
-        # What the footer says is looked at first, without a look at pages.
-        cuts = self.cuts(leaves) if all(map(self._is_known, leaves)) else None
+        cuts = self.cuts(leaves)
         if cuts is None:
             return None
         runs = _runs(cuts, self.rows, positions)
@@ -137,7 +144,7 @@ class GroupPages:
         sizes = [page.end - page.begin for leaf in found.values() for run in runs for page in leaf.within(*run)]
         if sum(sizes) > _PART_BYTES_MAX:
             return None
-        return Part(_file(self.source, self._metadata, self._group, found, runs), runs)
+        return Part(_file(self._source, self._metadata, self._group, found, runs), runs)
 
     def _is_known(self, index: int) -> bool:
         """Whether a column is of a type and in encodings whose pages can be taken, each row a value or null."""
@@ -151,7 +158,7 @@ class GroupPages:
         """The pages of a known column, by their headers; None if they are unusual."""
         pages = ChunkPages(self._metadata, self._group, index, self._path, batch_rows=1)
         dictionary, found, row, begin = None, dict[int, Page](), 0, pages.begin
-        for head in headers(self.source, pages):
+        for head in headers(self._source, pages):
             pages.begin_batch()
             page = Page(begin, pages.at - head.stored_bytes, pages.at, head.unpacked_bytes)
             begin = pages.at

@@ -55,6 +55,8 @@ from paimon_engine.format.thrift_compact import (
     value_of,
 )
 
+_WRONG: Final = (pa.ArrowException, OSError, LookupError, RecursionError, ValueError)
+"""What a damaged file raises."""
 _PLAIN: Final = "UNCOMPRESSED"
 _WRITTEN_BY: Final = "parquet-cpp-arrow "
 _INEXACT: Final = {
@@ -236,13 +238,7 @@ def stored_row_groups(
             for number in wanted:
                 if _is_known(metadata.row_group(number), descriptions[number], layout.codec):
                     found[number] = _stored(path, metadata.row_group(number), number, descriptions[number], bounds_of)
-    except (
-        pa.ArrowException,
-        OSError,
-        LookupError,
-        RecursionError,
-        ValueError,
-    ) as error:
+    except _WRONG as error:
         raise unreadable(path, "a Parquet file", error) from error
     return found
 
@@ -261,7 +257,7 @@ def row_group_bounds(
         check_chunks(read_footer(source, metadata), metadata.schema, path)
         bounds_of = _BoundsOf(metadata, schema)
         return [bounds_of(number, columns) for number in range(metadata.num_row_groups)]
-    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
+    except _WRONG as error:
         raise unreadable(path, "a Parquet file", error) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import BinaryIO
 from typing import cast as cast_to
@@ -95,7 +96,7 @@ class StoredFile:
         reading = reading_of(StoredRows(file, self._source, self.path, leaves, groups, self.file), self._limit)
         longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
         # Equal batches, the last of which ends where the rows do: Arrow decodes all of a batch.
-        size = reading.rows if not end else -(-end // -(-end // reading.rows))
+        size = reading.rows if not end else math.ceil(end / math.ceil(end / reading.rows))
         self._watch.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes)
         file = self.file(reading.dictionaries)
         batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)
