@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -114,6 +115,35 @@ def test_what_changed_is_what_changed_in_a_table_without_vectors(
                 found = [_changes(path + system, (ids[path][first], ids[path][last]), mode) for path in paths]
                 assert found[0] == found[1], (mode, system, first, last)
                 assert mode != "diff" or system or found[0] == sorted(new, key=text_of), (first, last)
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_files_since_a_moment_are_read_as_by_java(seed: int, paimon2: JavaPaimon, tmp_path: Path):
+    path = str(tmp_path / "t")
+    paimon2.call("create_table", table=path, fields=FIELDS, primary_keys=["k"], partition_keys=[], options=OPTIONS)
+    chance, moments = Random(seed), []
+    for step in range(6):
+        # Files of one step are older than the moment of the next one, which counts in milliseconds.
+        time.sleep(0.02)
+        moments.append(time.time_ns() // 1_000_000)
+        time.sleep(0.02)
+        keys = sorted(chance.sample(range(20), 8))
+        rows = [["-D" if step and chance.random() < 0.2 else "+I", key, step, f"w{step}"] for key in keys]
+        paimon2.call("write", table=path, rows=rows, kinds=True, options={"write-only": "true"})
+        match chance.choice(["nobody", "java", "here"]):
+            case "java":
+                paimon2.call("compact", table=path, full=chance.random() < 0.5)
+            case "here":
+                open_table(path).compact(full=chance.random() < 0.5)
+
+    counts = []
+    for moment in moments:
+        since = {"scan.file-creation-time-millis": str(moment)}
+        found = sorted(rows_of(open_table(path).to_arrow(options=since)), key=text_of)
+        assert found == sorted(paimon2.read(path, options=since), key=text_of)
+        counts.append(len(found))
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 8
 
 
 def _by_key(path: str, snapshot: int) -> dict[Any, list[Any]]:
