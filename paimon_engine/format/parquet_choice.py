@@ -8,7 +8,6 @@ group, this costs more than it saves: row groups are read as a whole then.
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -93,7 +92,7 @@ class RowChoice:
 
     def _rows_of(self, part: Part, positions: npt.NDArray[np.int64]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """As `matching`, of the pages in which these positions are."""
-        pages = self._stored.of_part(io.BytesIO(part.file))
+        pages = self._stored.of_part(pa.BufferReader(part.file))
         for index, run in enumerate(part.runs):
             first, last = np.searchsorted(positions, run).tolist()
             begin, end = int(positions[first]), int(positions[last - 1]) + 1
@@ -152,7 +151,7 @@ class RowChoice:
             part = pages.part_of(leaves, np.concatenate(unsure))
             if part is None:
                 return self._positions(number)
-            stored = self._stored.of_part(io.BytesIO(part.file), keeps_dictionaries=False)
+            stored = self._stored.of_part(pa.BufferReader(part.file), keeps_dictionaries=False)
             for index, run in enumerate(part.runs):
                 found[run.begin] = self._found(stored.read(self._filter_schema, [index])) + run.begin
         return np.concatenate([np.zeros(0, np.int64), *(found[begin] for begin in sorted(found))])

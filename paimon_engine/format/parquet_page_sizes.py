@@ -6,7 +6,7 @@ times as large as its stored bytes, is refused. A large page of large values sta
 The same applies to lists: a few bytes can claim more values than fit into memory.
 
 The footer declares the same for whole column chunks, but it may be wrong. So `parquet_watch` checks each page as it
-is read, and `check_page_sizes` at their headers alone.
+is read, `parquet_ahead` before it is read, and `check_page_sizes` at their headers alone.
 
 Why no library does it: `thrift_compact`.
 
@@ -15,9 +15,12 @@ Source: `parquet.thrift` of the Parquet format.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from math import inf
 from typing import BinaryIO, Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged, unreadable
@@ -100,7 +103,10 @@ def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 class ChunkPages:
-    """The pages of one column chunk, in order, checked against the limits; `at` is where the next header begins."""
+    """The pages of one column chunk, in order, checked against the limits.
+
+    `at` is where the next header begins, and `seen` how many values are in front of it.
+    """
 
     def __init__(
         self,
@@ -119,6 +125,7 @@ class ChunkPages:
         chunk = metadata.row_group(row_group).column(index)
         column = metadata.schema.column(index)
         self.path = path
+        self.index = index
         self._row_group, self._column = row_group, column
         self._values: int = chunk.num_values
         self._said_bytes: int = chunk.total_uncompressed_size
@@ -135,7 +142,7 @@ class ChunkPages:
         """No page has been seen, and this many rows are decoded at once."""
         self._batch_rows = batch_rows
         self._longest_bytes = longest_bytes
-        self._seen = self._unpacked = 0
+        self.seen = self._unpacked = 0
         self._batch_values = self._batch_stored = self._batch_late = 0
         self._has_plain = False
         self.at = self.begin
@@ -143,7 +150,7 @@ class ChunkPages:
     @property
     def is_complete(self) -> bool:
         """Whether all values were seen, so that readers look no further."""
-        return self._seen >= self._values
+        return self.seen >= self._values
 
     def begin_batch(self) -> None:
         """Pages from now on are decoded separately from earlier ones."""
@@ -161,7 +168,7 @@ class ChunkPages:
         self._unpacked += unpacked
         if self._unpacked > PAGE_BYTES_MAX and self._unpacked > 2 * self._said_bytes:
             self._refuse(f"pages that unpack to {self._unpacked} bytes, the footer says {self._said_bytes}")
-        self._seen += head.values
+        self.seen += head.values
         if self._repeats:
             self._add_lists(head)
         if self._longest_bytes:
@@ -199,6 +206,22 @@ class ChunkPages:
     def _refuse(self, what: str) -> None:
         where = f"column {self._column.path!r} of row group {self._row_group}"
         raise damaged(self.path, f"{where} has {what}")
+
+
+def chunks_to_read(
+    metadata: pq.FileMetaData, row_groups: Sequence[int], indices: Collection[int], path: str, *, batch_rows: int
+) -> list[list[ChunkPages]]:
+    """The chunks of the columns at these indices, for each row group.
+
+    Raises: CorruptTableError if they overlap.
+    """
+    found = [
+        [ChunkPages(metadata, number, index, path, batch_rows=batch_rows) for index in indices] for number in row_groups
+    ]
+    for one, other in pairwise(sorted((pages for group in found for pages in group), key=lambda pages: pages.begin)):
+        if other.begin < one.end:
+            raise damaged(path, f"column chunks overlap at byte {other.begin}")
+    return found
 
 
 def is_delta(chunk: pq.ColumnChunkMetaData) -> bool:
@@ -253,12 +276,12 @@ def check_page_sizes(source: BinaryIO, metadata: pq.FileMetaData, path: str, *, 
                     pages.begin_batch()
 
 
-def headers(source: BinaryIO, pages: ChunkPages) -> Iterator[PageHead]:
-    """The headers of the pages of a chunk.
+def headers(source: BinaryIO, pages: ChunkPages, *, values: float = inf) -> Iterator[PageHead]:
+    """The headers of the next pages of a chunk, until all have passed, or those with its first `values`.
 
     Raises: CorruptTableError, StorageError.
     """
-    while not pages.is_complete:
+    while not pages.is_complete and pages.seen < values:
         try:
             head, behind = header_at(source, pages.at, pages.end + _PADDING_BYTES)
         except DECODE_ERRORS as error:
@@ -278,8 +301,7 @@ def header_at(source: BinaryIO, begin: int, end: int) -> tuple[PageHead, int]:
     while True:
         if begin >= end:
             raise IndexError("the column chunk ends before it")
-        source.seek(begin)
-        data = source.read(min(asked, end - begin))
+        data = _bytes_at(source, begin, min(asked, end - begin))
         try:
             head, size = page_head(data)
         except IndexError:
@@ -288,3 +310,11 @@ def header_at(source: BinaryIO, begin: int, end: int) -> tuple[PageHead, int]:
             asked *= 16
         else:
             return head, begin + size
+
+
+def _bytes_at(source: BinaryIO, begin: int, count: int) -> bytes:
+    if isinstance(source, pa.NativeFile):
+        found: bytes = source.read_at(count, begin)
+        return found
+    source.seek(begin)
+    return source.read(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import BinaryIO
 from typing import cast as cast_to
 
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged, unreadable
 from paimon_engine.format.layout import BatchLimit, leaf_paths
+from paimon_engine.format.parquet_ahead import PagesAhead, is_at_hand
 from paimon_engine.format.parquet_chunk_check import check_chunks, read_footer
 from paimon_engine.format.parquet_file import parquet_file
 from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
@@ -38,24 +39,31 @@ class StoredFile:
         is_our_own: bool = False,
     ) -> None:
         """`kept`: columns that may come as dictionaries. `is_our_own`: its footer was just written here."""
-        self._watch = WatchedFile(source, path)
-        self._source = cast_to("BinaryIO", self._watch)
         self.source = source
         self.path = path
         self._limit = limit
         self._kept = kept
+        watch = WatchedFile(source, path)
+        self._source = source if is_at_hand(source) else cast_to("BinaryIO", watch)
         plain = open_parquet(self._source, path, metadata=metadata, is_our_own=is_our_own)
         self.metadata = plain.metadata
         self.schema: pa.Schema = plain.schema_arrow
         """The columns in Arrow's types, none of which are dictionaries."""
         if len({*self.schema.names}) != len(self.schema.names):
             raise damaged(path, f"two of its columns have one name: {', '.join(self.schema.names)}")
+        self._pages: PagesAhead | WatchedFile = watch
+        if is_at_hand(source) and not any(pa.types.is_nested(field.type) for field in self.schema):
+            self._pages = PagesAhead(source, path)
+        elif is_at_hand(source):
+            # Of lists it is not known which pages have which rows.
+            self._source = cast_to("BinaryIO", watch)
+            plain = open_parquet(self._source, path, metadata=self.metadata)
         self._opened = {frozenset[str](): plain}
 
     @property
     def is_ranged(self) -> bool:
         """Whether the file is one of a store that takes long to answer, so that to look here and there costs more."""
-        return self._watch.is_ranged
+        return self._pages.is_ranged
 
     def of_part(self, source: BinaryIO, *, keeps_dictionaries: bool = True) -> StoredFile:
         """A file with a part of this one, read in the same way, or without dictionaries."""
@@ -75,6 +83,11 @@ class StoredFile:
             )
         return self._opened[wanted]
 
+    def _to_look(self, group: int, leaves: Mapping[str, int]) -> pq.ParquetFile:
+        """The file, of which some rows of these columns in a row group are read next, as dictionaries."""
+        self._pages.look(group, leaves.values())
+        return self.file(leaves)
+
     def read(
         self, schema: pa.Schema, groups: Sequence[int], *, begin: int = 0, end: int | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -92,12 +105,12 @@ class StoredFile:
             counts = [self.metadata.row_group(number).num_rows for number in groups]
             yield from (_no_columns(rows) for count in counts for rows in _parts(count, self._limit.rows))
             return
-        self._watch.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
-        reading = reading_of(StoredRows(file, self._source, self.path, leaves, groups, self.file), self._limit)
+        self._pages.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
+        reading = reading_of(StoredRows(file, self._source, self.path, leaves, groups, self._to_look), self._limit)
         longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
         # Equal batches, the last of which ends where the rows do: Arrow decodes all of a batch.
         size = reading.rows if not end else math.ceil(end / math.ceil(end / reading.rows))
-        self._watch.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes)
+        self._pages.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes, end=end)
         file = self.file(reading.dictionaries)
         batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)
         int96 = int96_columns(file.schema, paths)
@@ -109,15 +122,17 @@ class StoredFile:
             stored = with_bytes.iter_batches(size, columns=int96, row_groups=groups, use_threads=False)
             batches = checked_nanos(batches, stored, self.path)
         row = 0
-        while (end is None or row < end) and (rows := next(batches, None)) is not None:
+        while end is None or row < end:
+            self._pages.begin_batch(row)
+            if (rows := next(batches, None)) is None:
+                break
             row += rows.num_rows
             first = max(0, begin - row + rows.num_rows)
             rows = rows.slice(first, None if end is None else max(0, end - row + rows.num_rows - first))
             if rows.num_rows:
                 plain = decoded(rows, self._kept, self._limit.size_bytes)
                 yield from plain if physical == schema else self._joined(plain, schema)
-            self._watch.begin_batch()
-        self._watch.finish()
+        self._pages.finish()
 
     def _joined(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         from paimon_engine.format.shredded_variants import joined

@@ -1,8 +1,9 @@
 """A Parquet file whose pages are checked while Arrow reads them, before it unpacks them.
 
 The sizes in a footer may be wrong, and each page declares how much memory it needs. Reading
-all headers first would take a request for each from an object store. Here the bytes that Arrow reads anyway pass
-by: where the header of a page is among them, it is checked against the limits of `parquet_page_sizes`.
+all headers first would take a request for each from an object store, and of lists it is not known which pages have the
+rows of a batch. Here the bytes that Arrow reads anyway pass by: where the header of a page is among them, it is checked
+against the limits of `parquet_page_sizes`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import damaged
-from paimon_engine.format.parquet_page_sizes import ChunkPages, page_head
+from paimon_engine.format.parquet_page_sizes import ChunkPages, chunks_to_read, page_head
 from paimon_engine.format.thrift_compact import DECODE_ERRORS
 
 _HEADER_BYTES_MAX: Final = 16 << 20
@@ -70,30 +69,30 @@ class WatchedFile:
 
         Raises: CorruptTableError if they overlap.
         """
-        found = [
-            _Chunk(ChunkPages(metadata, number, index, self._path, batch_rows=batch_rows), index)
-            for number in row_groups
-            for index in indices
-        ]
-        chunks = sorted(found, key=lambda chunk: chunk.pages.begin)
-        for one, other in pairwise(chunks):
-            if other.pages.begin < one.pages.end:
-                raise damaged(self._path, f"column chunks overlap at byte {other.pages.begin}")
-        self._chunks, self._begins = chunks, [chunk.pages.begin for chunk in chunks]
-        self._groups = [
-            [(chunk.pages.begin, chunk.pages.end) for chunk in found[number : number + len(indices)]]
-            for number in range(0, len(found), max(1, len(indices)))
-        ]
+        groups = chunks_to_read(metadata, row_groups, indices, self._path, batch_rows=batch_rows)
+        self._chunks = sorted((_Chunk(pages) for group in groups for pages in group), key=lambda one: one.pages.begin)
+        self._begins = [chunk.pages.begin for chunk in self._chunks]
+        self._groups = [[(pages.begin, pages.end) for pages in group] for group in groups]
         if self._ranged is not None:
             self._ranged.look()
 
-    def expect_again(self, longest_bytes: Mapping[int, int], *, batch_rows: int, size_bytes: int) -> None:
+    def look(self, row_group: int, indices: Collection[int]) -> None:
+        """Some rows of these columns in a row group are read now, and checked when they pass by."""
+
+    def expect_again(
+        self,
+        longest_bytes: Mapping[int, int],
+        *,
+        batch_rows: int,
+        size_bytes: int,
+        end: int | None = None,  # noqa: ARG002 - pages tell what is read
+    ) -> None:
         """The same chunks are read once more from their begin, and at most so many bytes of a row group held at a time.
 
         For each index comes the longest value of its dictionaries, not used behind a plain page; 0: it may be.
         """
         for chunk in self._chunks:
-            chunk.restart(batch_rows, longest_bytes[chunk.index])
+            chunk.restart(batch_rows, longest_bytes[chunk.pages.index])
         if self._ranged is not None:
             self._ranged.expect(self._groups, size_bytes)
 
@@ -102,8 +101,8 @@ class WatchedFile:
         if self._ranged is not None:
             self._ranged.expect((), 0)
 
-    def begin_batch(self) -> None:
-        """The next rows are decoded now."""
+    def begin_batch(self, row: int) -> None:  # noqa: ARG002 - pages tell what is read
+        """The rows from there on are decoded now."""
         # A large file has as many chunks as batches, and more: not all of them for each batch.
         for chunk in self._read_in_batch:
             chunk.pages.begin_batch()
@@ -158,9 +157,8 @@ class WatchedFile:
 class _Chunk:
     """A column chunk, whose bytes pass by in order, some of them perhaps again."""
 
-    def __init__(self, pages: ChunkPages, index: int) -> None:
+    def __init__(self, pages: ChunkPages) -> None:
         self.pages = pages
-        self.index = index
         self._partial_header = b""
         """Bytes from the begin of a header on, of which the rest was not read yet."""
 

@@ -76,14 +76,14 @@ class _Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Leaves of some row groups by path and column index; `open_again` opens the file with dictionaries for some."""
+    """Leaves of some row groups by path and column index; `to_look` opens the file to look at some in a row group."""
 
     file: pq.ParquetFile
     source: BinaryIO
     path: str
     leaves: Mapping[str, int]
     groups: Sequence[int]
-    open_again: Callable[[Collection[str]], pq.ParquetFile]
+    to_look: Callable[[int, Mapping[str, int]], pq.ParquetFile]
 
     def chunk(self, group: int, leaf: str) -> pq.ColumnChunkMetaData:
         """What the footer says of a leaf in a row group."""
@@ -160,7 +160,7 @@ def _dictionaries(stored: StoredRows, group: int, known: Collection[str], limit:
     stored_bytes = max(stored.chunk(group, name).total_uncompressed_size for name in asked)
     row_bytes = max(max(asked.values()) * _FIXED_BYTES, stored_bytes) // max(1, count)
     step = min(_LOOK_ROWS, BatchLimit(limit.rows, min(_LOOK_BYTES, limit.size_bytes)).rows_of(row_bytes))
-    file = stored.open_again(asked)
+    file = stored.to_look(group, {name: stored.leaves[name] for name in asked})
     # A dictionary comes with the first value.
     for name, values in asked.items():
         for batch in file.iter_batches(step, row_groups=[group], columns=[name], use_threads=False):
@@ -243,6 +243,9 @@ def decoded(rows: pa.RecordBatch, kept: Collection[str], size_bytes: int) -> Ite
 
     Those in `kept` stay dictionaries, if these are small.
     """
+    if not any(map(pa.types.is_dictionary, rows.schema.types)):
+        yield rows
+        return
     plain: list[str] = []
     long: dict[str, npt.NDArray[np.int32]] = {}
     for field, column in zip(rows.schema, rows.columns, strict=True):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +57,8 @@ def test_batches_keep_to_the_limit_and_rows_stay(name: str, dictionary_bytes: in
     assert pa.Table.from_batches(batches).equals(expected)
     assert all(batch.schema == expected.schema for batch in batches)
     assert max(batch.get_total_buffer_size() for batch in batches) < 4 * LIMIT.size_bytes
-    found = list(read_matching(source, expected.schema, None, path="f.parquet", limit=LIMIT))
+    at_hand = pa.BufferReader(source.getvalue())
+    found = list(read_matching(at_hand, expected.schema, None, path="f.parquet", limit=LIMIT))
     assert pa.Table.from_batches([rows for _, rows in found]).equals(expected)
     assert [first for first, _ in found] == [rows["n"][0].as_py() for _, rows in found]
 
@@ -93,10 +95,11 @@ def test_a_dictionary_that_ended_is_kept_only_where_many_rows_have_long_values_o
     pq.write_table(pa.table({"v": words}), sink, dictionary_pagesize_limit=100_000, data_page_size=50_000)
     file = pq.ParquetFile(sink)
 
-    reading = reading_of(
-        StoredRows(file, sink, "f.parquet", {"v": 0}, [0], lambda names: pq.ParquetFile(sink, read_dictionary=names)),
-        BatchLimit(4_096, 1_000_000),
-    )
+    def to_look(_: int, leaves: Mapping[str, int]) -> pq.ParquetFile:
+        return pq.ParquetFile(sink, read_dictionary=[*leaves])
+
+    stored = StoredRows(file, sink, "f.parquet", {"v": 0}, [0], to_look)
+    reading = reading_of(stored, BatchLimit(4_096, 1_000_000))
 
     assert ("v" in reading.dictionaries) == as_dictionary
     assert ("v" in reading.longest_bytes) == plain
@@ -115,14 +118,19 @@ def test_long_values_of_a_dictionary_after_a_plain_page_are_refused() -> None:
         pages.add(places, 0)
 
 
-def test_work_for_a_batch_does_not_depend_on_the_size_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("opened", [io.BytesIO, pa.BufferReader])
+def test_work_for_a_batch_does_not_depend_on_the_size_of_its_file(
+    monkeypatch: pytest.MonkeyPatch, opened: Callable[[bytes], BinaryIO]
+) -> None:
     begun = []
     monkeypatch.setattr(ChunkPages, "begin_batch", lambda pages: begun.append(pages.begin))
     rows = pa.table({"n": range(10_000), "v": [str(number) for number in range(10_000)]})
     source = io.BytesIO()
     pq.write_table(rows, source, row_group_size=100)
 
-    batches = list(read_batches(source, rows.schema, path="f.parquet", limit=BatchLimit(50, 200_000)))
+    data = opened(source.getvalue())
+
+    batches = list(read_batches(data, rows.schema, path="f.parquet", limit=BatchLimit(50, 200_000)))
 
     assert pa.Table.from_batches(batches).equals(rows)
     assert len(batches) == 200

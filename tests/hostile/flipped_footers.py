@@ -82,7 +82,7 @@ def _of_parquet(data: bytes) -> tuple[int, Looks]:
 
     return len(data) - 8 - int.from_bytes(data[-8:-4], "little"), [
         lambda data: list(parquet.read_batches(io.BytesIO(data), schema, path=PATH)),
-        lambda data: list(parquet.read_matching(io.BytesIO(data), schema, where, path=PATH)),
+        lambda data: list(parquet.read_matching(pa.BufferReader(data), schema, where, path=PATH)),
         copied,
         checked,
     ]

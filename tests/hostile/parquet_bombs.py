@@ -2,7 +2,8 @@
 
     python -m tests.hostile.parquet_bombs < file
 
-reads a file and writes the number of its rows, or the error.
+reads a file twice, through Python as one of a store and without it as one on disk, and writes the number of its rows, or
+the error, for each a line.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import resource
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -221,12 +222,17 @@ SOUND: dict[str, tuple[Callable[[], bytes], int]] = {
 def main() -> None:
     """Reads the file of standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    source = io.BytesIO(sys.stdin.buffer.read())
+    data = sys.stdin.buffer.read()
+    for opened in (io.BytesIO, pa.BufferReader):
+        print(_outcome(opened(data)))
+
+
+def _outcome(source: BinaryIO) -> str:
     try:
         schema = pq.read_schema(source)
-        sys.stdout.write(str(sum(rows.num_rows for rows in read_batches(source, schema, path="data-1.parquet"))))
+        return str(sum(rows.num_rows for rows in read_batches(source, schema, path="data-1.parquet")))
     except CorruptTableError as error:
-        sys.stdout.write(f"refused: {error}")
+        return f"refused: {error}".replace("\n", " ")
 
 
 if __name__ == "__main__":
