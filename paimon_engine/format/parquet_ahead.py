@@ -39,7 +39,8 @@ class PagesAhead:
 
     def __init__(self, source: BinaryIO, path: str) -> None:
         """Nothing is checked before `expect`."""
-        self._source = source
+        self.file = source
+        """What Arrow reads."""
         self._path = path
         self._groups: dict[int, _Group] = {}
         self._left: deque[_Group] = deque()
@@ -107,7 +108,7 @@ class PagesAhead:
         """They are not read any more."""
 
     def _check(self, pages: ChunkPages, rows: int) -> None:
-        for _ in headers(self._source, pages, values=rows):
+        for _ in headers(self.file, pages, values=rows):
             pass
 
 

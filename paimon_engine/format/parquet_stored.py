@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import BinaryIO
-from typing import cast as cast_to
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,21 +42,17 @@ class StoredFile:
         self.path = path
         self._limit = limit
         self._kept = kept
-        watch = WatchedFile(source, path)
-        self._source = source if is_at_hand(source) else cast_to("BinaryIO", watch)
-        plain = open_parquet(self._source, path, metadata=metadata, is_our_own=is_our_own)
+        self._pages = PagesAhead(source, path) if is_at_hand(source) else WatchedFile(source, path)
+        plain = open_parquet(self._pages.file, path, metadata=metadata, is_our_own=is_our_own)
         self.metadata = plain.metadata
         self.schema: pa.Schema = plain.schema_arrow
         """The columns in Arrow's types, none of which are dictionaries."""
         if len({*self.schema.names}) != len(self.schema.names):
             raise damaged(path, f"two of its columns have one name: {', '.join(self.schema.names)}")
-        self._pages: PagesAhead | WatchedFile = watch
-        if is_at_hand(source) and not any(pa.types.is_nested(field.type) for field in self.schema):
-            self._pages = PagesAhead(source, path)
-        elif is_at_hand(source):
+        if isinstance(self._pages, PagesAhead) and any(map(pa.types.is_nested, self.schema.types)):
             # Of lists it is not known which pages have which rows.
-            self._source = cast_to("BinaryIO", watch)
-            plain = open_parquet(self._source, path, metadata=self.metadata)
+            self._pages = WatchedFile(source, path)
+            plain = open_parquet(self._pages.file, path, metadata=self.metadata)
         self._opened = {frozenset[str](): plain}
 
     @property
@@ -79,7 +74,7 @@ class StoredFile:
         wanted = frozenset(dictionaries)
         if wanted not in self._opened:
             self._opened[wanted] = open_parquet(
-                self._source, self.path, metadata=self.metadata, read_dictionary=sorted(wanted)
+                self._pages.file, self.path, metadata=self.metadata, read_dictionary=sorted(wanted)
             )
         return self._opened[wanted]
 
@@ -106,7 +101,7 @@ class StoredFile:
             yield from (_no_columns(rows) for count in counts for rows in _parts(count, self._limit.rows))
             return
         self._pages.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
-        reading = reading_of(StoredRows(file, self._source, self.path, leaves, groups, self._to_look), self._limit)
+        reading = reading_of(StoredRows(file, self._pages.file, self.path, leaves, groups, self._to_look), self._limit)
         longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
         # Equal batches, the last of which ends where the rows do: Arrow decodes all of a batch.
         size = reading.rows if not end else math.ceil(end / math.ceil(end / reading.rows))
@@ -116,7 +111,7 @@ class StoredFile:
         int96 = int96_columns(file.schema, paths)
         if int96:
             try:
-                with_bytes = open_parquet(self._source, self.path, metadata=bytes_metadata(self._source))
+                with_bytes = open_parquet(self._pages.file, self.path, metadata=bytes_metadata(self._pages.file))
             except DECODE_ERRORS as error:
                 raise damaged(self.path, f"its Parquet footer cannot be read: {error}") from error
             stored = with_bytes.iter_batches(size, columns=int96, row_groups=groups, use_threads=False)

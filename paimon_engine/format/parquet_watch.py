@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from typing import BinaryIO, Final, Protocol, runtime_checkable
+from typing import BinaryIO, Final, Protocol, cast, runtime_checkable
 
 import pyarrow.parquet as pq
 
@@ -51,6 +51,11 @@ class WatchedFile:
         self._groups: list[list[tuple[int, int]]] = []
         self._at = 0
         self._end: int | None = None
+
+    @property
+    def file(self) -> BinaryIO:
+        """What Arrow reads."""
+        return cast("BinaryIO", self)
 
     @property
     def is_ranged(self) -> bool:
