@@ -104,6 +104,9 @@ class PagesAhead:
                     pages.begin_batch()
                     self._check(pages, until)
 
+    def end_batch(self, row: int) -> None:
+        """The rows in front of that one have been decoded, whose pages had all values."""
+
     def finish(self) -> None:
         """They are not read any more."""
 

@@ -85,7 +85,7 @@ class PageHeader:
     """The header of a page."""
 
     TYPE, UNCOMPRESSED_PAGE_SIZE, COMPRESSED_PAGE_SIZE, CRC, DATA_PAGE_HEADER = range(1, 6)
-    DATA_PAGE_HEADER_V2 = 8
+    DICTIONARY_PAGE_HEADER, DATA_PAGE_HEADER_V2 = 7, 8
 
 
 class DataPageHeader:

@@ -50,7 +50,9 @@ _DETAILS: Final = {
     PageType.DATA_PAGE_V2: (PageHeader.DATA_PAGE_HEADER_V2, DataPageHeaderV2.ENCODING),
 }
 """Kind of a page with values → field of the header that describes them, and the field of their encoding in that."""
-_DETAILS_FIELDS: Final = {index: NOTHING_WITHIN for index, _ in _DETAILS.values()}
+_DETAILS_FIELDS: Final = dict.fromkeys(
+    [PageHeader.DICTIONARY_PAGE_HEADER, *(index for index, _ in _DETAILS.values())], NOTHING_WITHIN
+)
 _PADDING_BYTES: Final = 100
 """Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
 
@@ -73,6 +75,8 @@ class PageHead(NamedTuple):
 def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
     """The header of the page that begins at that offset of the bytes, and the offset behind it.
 
+    No checksum covers it. Of a page of another kind, or of a dictionary that is none, Arrow says nothing, and takes the
+    values of the next page in its place; writers make none.
     Raises: `thrift_compact.DECODE_ERRORS`; IndexError if it does not end in these bytes.
     """
     fields, behind = integers_of(data, at, _DETAILS_FIELDS)
@@ -84,6 +88,10 @@ def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
         if not isinstance(details, dict):
             raise NotAStructureError(f"field {index} is not a structure")
         values, encoding = details[_VALUES], details[encoding_index]
+    elif kind != _DICTIONARY:
+        raise NotAStructureError(f"it is of kind {kind}")
+    elif not isinstance(fields.get(PageHeader.DICTIONARY_PAGE_HEADER), dict):
+        raise NotAStructureError(f"field {PageHeader.DICTIONARY_PAGE_HEADER} is not a structure")
     if min(unpacked, stored, values) < 0:
         raise NotAStructureError("a size is negative")
     return PageHead(unpacked, stored, values, encoding, kind == _DICTIONARY), behind
@@ -169,6 +177,8 @@ class ChunkPages:
         if self._unpacked > PAGE_BYTES_MAX and self._unpacked > 2 * self._said_bytes:
             self._refuse(f"pages that unpack to {self._unpacked} bytes, the footer says {self._said_bytes}")
         self.seen += head.values
+        if self.seen > self._values:
+            self.refuse_values()
         if self._repeats:
             self._add_lists(head)
         if self._longest_bytes:
@@ -202,6 +212,10 @@ class ChunkPages:
     def refuse_header(self, error: Exception) -> None:
         """Raises CorruptTableError for a header that cannot be decoded."""
         self._refuse(f"a page whose header cannot be read: {error}")
+
+    def refuse_values(self) -> None:
+        """Raises CorruptTableError for pages with more or fewer values than the footer says."""
+        self._refuse(f"pages with {self.seen} values, the footer says {self._values}")
 
     def _refuse(self, what: str) -> None:
         where = f"column {self._column.path!r} of row group {self._row_group}"

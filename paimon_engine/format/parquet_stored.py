@@ -116,12 +116,14 @@ class StoredFile:
                 raise damaged(self.path, f"its Parquet footer cannot be read: {error}") from error
             stored = with_bytes.iter_batches(size, columns=int96, row_groups=groups, use_threads=False)
             batches = checked_nanos(batches, stored, self.path)
-        row = 0
-        while end is None or row < end:
+        row, last = 0, sum(self.metadata.row_group(number).num_rows for number in groups)
+        while row < (last if end is None else min(end, last)):
             self._pages.begin_batch(row)
-            if (rows := next(batches, None)) is None:
-                break
+            if (rows := next(batches, None)) is None or not rows.num_rows:
+                # Of pages that end too early Arrow says nothing.
+                raise damaged(self.path, f"pages of its columns end after {row} of {last} rows")
             row += rows.num_rows
+            self._pages.end_batch(row)
             first = max(0, begin - row + rows.num_rows)
             rows = rows.slice(first, None if end is None else max(0, end - row + rows.num_rows - first))
             if rows.num_rows:

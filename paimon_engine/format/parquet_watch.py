@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import io
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import BinaryIO, Final, Protocol, cast, runtime_checkable
 
 import pyarrow.parquet as pq
@@ -49,6 +51,8 @@ class WatchedFile:
         self._chunks: list[_Chunk] = []
         self._read_in_batch: list[_Chunk] = []
         self._groups: list[list[tuple[int, int]]] = []
+        self._unread: deque[tuple[int, list[ChunkPages]]] = deque()
+        """Of row groups from the one on that is read: where it ends among all rows, and its chunks."""
         self._at = 0
         self._end: int | None = None
 
@@ -78,6 +82,8 @@ class WatchedFile:
         self._chunks = sorted((_Chunk(pages) for group in groups for pages in group), key=lambda one: one.pages.begin)
         self._begins = [chunk.pages.begin for chunk in self._chunks]
         self._groups = [[(pages.begin, pages.end) for pages in group] for group in groups]
+        ends = accumulate(metadata.row_group(number).num_rows for number in row_groups)
+        self._unread = deque(zip(ends, groups, strict=True))
         if self._ranged is not None:
             self._ranged.look()
 
@@ -112,6 +118,17 @@ class WatchedFile:
         for chunk in self._read_in_batch:
             chunk.pages.begin_batch()
         self._read_in_batch.clear()
+
+    def end_batch(self, row: int) -> None:
+        """The rows in front of that one have been decoded.
+
+        Raises: CorruptTableError if the pages of their row groups have fewer values than the footer says: of the last
+        list, Arrow leaves them out.
+        """
+        while self._unread and self._unread[0][0] <= row:
+            for pages in self._unread.popleft()[1]:
+                if not pages.is_complete:
+                    pages.refuse_values()
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""

@@ -107,8 +107,9 @@ def test_a_dictionary_that_ended_is_kept_only_where_many_rows_have_long_values_o
 
 
 def test_long_values_of_a_dictionary_after_a_plain_page_are_refused() -> None:
-    file = pq.ParquetFile(written(some(["a" * LONG, "b"])))
-    pages = ChunkPages(file.metadata, 0, 1, "f.parquet", batch_rows=65_536, longest_bytes=LONG)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"v": ["a" * LONG, "b", "c"] * ROWS}), sink)
+    pages = ChunkPages(pq.read_metadata(sink), 0, 0, "f.parquet", batch_rows=65_536, longest_bytes=LONG)
     places, plain = PageHead(100, 100, 1_500, 8, False), PageHead(100, 100, 400, 0, False)
     for head in (places, plain, places):
         pages.add(head, 0)

@@ -59,14 +59,15 @@ def file_of(
     *,
     physical: int = INT64,
     rows: int | None = None,
+    values: int | None = None,
     said_bytes: int | None = None,
     is_list: bool = False,
     encodings: tuple[int, ...] = (_PLAIN, _BY_DICTIONARY),
 ) -> bytes:
-    """A file of one column `v`; `said_bytes` is what its footer says of its unpacked size, if not the truth."""
+    """A file of one column `v`; its footer says `values` and `said_bytes`, unpacked, if not the truth."""
     head = b"" if dictionary is None else dictionary.stored(is_dictionary=True)
     body = head + b"".join(page.stored() for page in pages)
-    values = sum(page.values for page in pages)
+    values = sum(page.values for page in pages) if values is None else values
     rows = values if rows is None else rows
     unpacked = sum(page.unpacked_bytes for page in [*pages, *([dictionary] if dictionary else [])]) + len(body)
     unpacked = unpacked if said_bytes is None else said_bytes
