@@ -136,14 +136,22 @@ def _plain_leaves(metadata: pq.FileMetaData, names: Iterable[str]) -> dict[str, 
 
 
 def bounds_of(chunk: pq.ColumnChunkMetaData, arrow_type: pa.DataType, *, may_be_nan: bool = True) -> ChunkBounds:
-    """What the footer says of the values of a column in a row group, which have that type in Arrow."""
+    """What the footer says of the values of a column in a row group, which have that type in Arrow.
+
+    No checksum covers the footer: what cannot be is not believed.
+    """
     found = chunk.statistics
     if found is None:
         return ChunkBounds(*_NOTHING_KNOWN, None)
     low, high = _bounds(found, arrow_type) if found.has_min_max else _NOTHING_KNOWN
+    null_count = found.null_count if found.has_null_count else None
+    if low is not None and (low > high or null_count == chunk.num_values):
+        return ChunkBounds(*_NOTHING_KNOWN, None)
+    if null_count is not None and not 0 <= null_count <= chunk.num_values:
+        null_count = None
     if may_be_nan and isinstance(high, float):
         high = math.nan
-    return ChunkBounds(low, high, found.null_count if found.has_null_count else None)
+    return ChunkBounds(low, high, null_count)
 
 
 def _bounds(found: pq.Statistics, arrow_type: pa.DataType) -> tuple[Any, Any]:

@@ -1,4 +1,7 @@
-"""What the header of a page says is in no checksum: a bit that flips in it is reported, or changes nothing."""
+"""Headers of pages and footers are in no checksum: a bit that flips in a header is reported, or changes nothing.
+
+In the footer, bounds that cannot be are not believed.
+"""
 
 from __future__ import annotations
 
@@ -98,3 +101,25 @@ def test_pages_with_fewer_rows_than_the_footer_says_are_refused(opened: type) ->
     data = file_of([one], rows=150, values=150)
     with pytest.raises(CorruptTableError):
         list(read_batches(opened(data), pq.read_schema(io.BytesIO(data)), path="f.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("of_group", "wrong"), [((0, 129), (0, -129)), ((130, 239), (1 << 40, 239)), ((130, 239), (130, -1))]
+)
+def test_bounds_of_a_row_group_that_cannot_be_leave_no_row_out(
+    of_group: tuple[int, int], wrong: tuple[int, int]
+) -> None:
+    table = TABLE.select(["plain"])
+    data = written(table)
+    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = data[begin:]
+    for bound, changed in zip(of_group, wrong, strict=True):
+        # Behind its length.
+        before, after = (b"\x08" + one.to_bytes(8, "little", signed=True) for one in (bound, changed))
+        assert footer.count(before) >= 2
+        footer = footer.replace(before, after)
+
+    where = (col("plain") >= 0) & (col("plain") <= 239)
+    found = list(read_matching(io.BytesIO(data[:begin] + footer), table.schema, where, path="f.parquet"))
+
+    assert pa.Table.from_batches([rows for _, rows in found]).equals(table)
