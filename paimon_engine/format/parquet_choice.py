@@ -1,6 +1,6 @@
 """Rows of a Parquet file that a filter chooses: found by the columns of the filter before the others are decoded.
 
-Where headers of pages have bounds, as of keys in their order, the columns of the filter are decoded of those pages only
+Where bounds of pages are known, as of keys in their order, the columns of the filter are decoded of those pages only
 that may have such rows. For a filter over a good part of the columns, and where rows that match are all over a row
 group, this costs more than it saves: row groups are read as a whole then.
 """
@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.layout import leaf_paths
 from paimon_engine.format.parquet_bounds import bounds_of, with_plain_values
-from paimon_engine.format.parquet_page_bounds import PageBounds, has_page_bounds
+from paimon_engine.format.parquet_page_bounds import PageBounds, headers_have_bounds
 from paimon_engine.format.parquet_pages import GroupPages, Part, Run, rows_in
 from paimon_engine.format.parquet_stored import StoredFile
 from paimon_engine.format.parquet_widths import leaf_indices
@@ -39,6 +40,8 @@ _CHOSEN_ROWS_MIN = 1 << 14
 """Row groups with fewer rows are read as a whole."""
 _CHOSEN_BYTES_SHARE_MAX = 0.3
 """Largest share of the bytes of all columns in those of the filter, which are decoded for nothing if all rows match."""
+_NEAR_SHARE_MAX = 0.5
+"""Share of the rows, by the bounds of pages, up to which the columns of the filter may have more of the bytes."""
 
 
 class RowChoice:
@@ -70,11 +73,16 @@ class RowChoice:
 
         Raises: CorruptTableError.
         """
-        if not self._parts or not self._is_worth_it(number):
-            return None
         stored = self._stored
-        pages = GroupPages(stored.source, stored.metadata, number, stored.path)
+        group = stored.metadata.row_group(number)
+        if not self._parts or group.num_rows < _CHOSEN_ROWS_MIN:
+            return None
+        indices = [self._leaves[name] for name in self._filter_schema.names]
+        pages = GroupPages(stored.source, stored.metadata, number, stored.path, bounded=indices)
         near = self._near(number, pages)
+        sure = near is not None and rows_in(run for run, _ in near) <= _NEAR_SHARE_MAX * pages.rows
+        if not sure and self._share_of_filter(group) > _CHOSEN_BYTES_SHARE_MAX:
+            return None
         positions = self._positions(number) if near is None else self._positions_near(number, pages, near)
         if not len(positions):
             return []
@@ -105,17 +113,21 @@ class RowChoice:
         None if bounds tell nothing, or to look at headers takes longer than to decode all. Raises: CorruptTableError.
         """
         stored = self._stored
-        if stored.is_ranged:
-            return None
         group, schema = stored.metadata.row_group(number), stored.metadata.schema
+        indices = [self._leaves[name] for name in self._filter_schema.names]
+        if stored.is_ranged and not all(map(pages.is_indexed, indices)):
+            # Each header of a page would take a request.
+            return None
+        in_headers = headers_have_bounds(stored.metadata)
         bounds: dict[str, PageBounds] = {}
-        for field in self._filter_schema if has_page_bounds(stored.metadata) else ():
-            index = self._leaves[field.name]
+        for field, index in zip(self._filter_schema, indices, strict=True):
+            if not (in_headers or pages.is_indexed(index)):
+                continue
             within = bounds_of(group.column(index), field.type)
             one = PageBounds(stored.source, schema.column(index), within, field.type)
             if one.are_known:
                 bounds[field.name] = one
-        cuts = pages.cuts([self._leaves[name] for name in self._filter_schema.names]) if bounds else None
+        cuts = pages.cuts(indices) if bounds else None
         if cuts is None:
             return None
         near = []
@@ -130,11 +142,10 @@ class RowChoice:
                 near.append((Run(begin, end), is_whole))
         return near if rows_in(run for run, is_whole in near if not is_whole) < pages.rows else None
 
-    def _is_worth_it(self, number: int) -> bool:
-        group = self._stored.metadata.row_group(number)
+    def _share_of_filter(self, group: pq.RowGroupMetaData) -> float:
+        """Share of the bytes of all columns that are in those of the filter."""
         sizes = {name: int(group.column(index).total_uncompressed_size) for name, index in self._leaves.items()}
-        in_filter = sum(sizes[name] for name in self._filter_schema.names)
-        return bool(group.num_rows >= _CHOSEN_ROWS_MIN) and in_filter <= _CHOSEN_BYTES_SHARE_MAX * sum(sizes.values())
+        return sum(sizes[name] for name in self._filter_schema.names) / max(1, sum(sizes.values()))
 
     def _positions(self, number: int) -> npt.NDArray[np.int64]:
         """Positions in the row group of the rows that match, or may match as a column of the filter is null."""

@@ -50,6 +50,7 @@ class ColumnChunk:
     """A column of a row group."""
 
     FILE_OFFSET, META_DATA = 2, 3
+    OFFSET_INDEX_OFFSET, OFFSET_INDEX_LENGTH, COLUMN_INDEX_OFFSET, COLUMN_INDEX_LENGTH = range(4, 8)
     CRYPTO_METADATA = 8
 
 
@@ -100,6 +101,25 @@ class DataPageHeaderV2:
 
     NUM_VALUES, ENCODING = 1, 4
     STATISTICS = 8
+
+
+class OffsetIndex:
+    """Where the pages of a column chunk are."""
+
+    PAGE_LOCATIONS = 1
+
+
+class PageLocation:
+    """Where a page is, with its header."""
+
+    OFFSET, COMPRESSED_PAGE_SIZE, FIRST_ROW_INDEX = 1, 2, 3
+
+
+class ColumnIndex:
+    """Bounds of the pages of a column chunk."""
+
+    NULL_PAGES, MIN_VALUES, MAX_VALUES = 1, 2, 3
+    NULL_COUNTS = 5
 
 
 class PageType:

@@ -1,8 +1,7 @@
-"""Smallest and largest values in the pages of a Parquet column, as far as their headers tell.
+"""Smallest and largest values in the pages of a Parquet column, as far as the page index or their headers tell.
 
-Arrow puts them there. Other writers have page indexes instead, which are not read, or neither; to look at all of their
-headers for nothing would take requests of an object store. A header is believed as a footer is, and within what the
-footer says of the column chunk.
+Arrow puts them into headers. Other writers have page indexes instead, or neither; to look at all of their headers for
+nothing would take time. Both are believed as a footer is, and within what the footer says of the column chunk.
 
 Source: `parquet.thrift` of the Parquet format.
 """
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.format.parquet_bounds import ChunkBounds
 from paimon_engine.format.parquet_fields import ChunkStatistics, DataPageHeader, DataPageHeaderV2, PageHeader
+from paimon_engine.format.parquet_page_index import StoredBounds
 from paimon_engine.format.parquet_pages import Page
 from paimon_engine.format.thrift_compact import DECODE_ERRORS, content_of, fields_of, number_of, value_of
 
@@ -28,8 +28,8 @@ _STATISTICS: Final = {
 """Field of the header that describes the page → the field of its statistics in that."""
 
 
-def has_page_bounds(metadata: pq.FileMetaData) -> bool:
-    """Whether the headers of pages may tell anything, by the name of the writer."""
+def headers_have_bounds(metadata: pq.FileMetaData) -> bool:
+    """Whether the headers of pages may have bounds, by the name of the writer."""
     return str(metadata.created_by).startswith(_WRITTEN_BY)
 
 
@@ -45,7 +45,7 @@ class PageBounds:
 
     @property
     def are_known(self) -> bool:
-        """Whether the headers of pages may tell anything that can be used."""
+        """Whether bounds of pages would be of use."""
         return self._decode is not None and self._within.min is not None and self._within.max is not None
 
     def over(self, pages: Iterable[Page]) -> ChunkBounds | None:
@@ -62,18 +62,27 @@ class PageBounds:
         return None if low is None else ChunkBounds(low, high, 0)
 
     def _bounds(self, page: Page, decode: Callable[[bytes], Any]) -> tuple[Any, Any] | None:
+        found = page.bounds or self._in_header(page)
+        if found is None or (self._has_nulls and found.null_count):
+            return None
+        try:
+            low, high = decode(found.low), decode(found.high)
+        except UnicodeDecodeError:
+            # Cut within a character.
+            return None
+        return (low, high) if self._within.min <= low <= high <= self._within.max else None
+
+    def _in_header(self, page: Page) -> StoredBounds | None:
+        if page.data_begin is None:
+            return None
         self._source.seek(page.begin)
         try:
             found = _statistics(self._source.read(page.data_begin - page.begin))
-            if self._has_nulls and number_of(found[ChunkStatistics.NULL_COUNT]):
-                return None
-            low, high = (
-                decode(content_of(found[number])) for number in (ChunkStatistics.MIN_VALUE, ChunkStatistics.MAX_VALUE)
-            )
-        except (*DECODE_ERRORS, UnicodeDecodeError):
-            # They are missing, or cut within a character.
+            low, high = (content_of(found[number]) for number in (ChunkStatistics.MIN_VALUE, ChunkStatistics.MAX_VALUE))
+            return StoredBounds(low, high, number_of(found[ChunkStatistics.NULL_COUNT]) if self._has_nulls else 0)
+        except DECODE_ERRORS:
+            # They are missing.
             return None
-        return (low, high) if self._within.min <= low <= high <= self._within.max else None
 
 
 def _statistics(header: bytes) -> dict[int, bytes]:

@@ -2,21 +2,26 @@
 
 Arrow decodes row groups from their first row on, all columns of them, however few rows match a filter. So the columns
 of the filter are decoded alone (`parquet_choice`), and of all columns then only the pages with rows that match. Pages
-are independent of each other, apart from the dictionary in front of them. Where one ends is only in its header, so that
-all headers of the columns are read first, without unpacking the pages.
+are independent of each other, apart from the dictionary in front of them. Where one ends is in the page index, if the
+file has one (`parquet_page_index`); else only in its header, so that all headers of the columns are read first, without
+unpacking the pages.
 
 Source: `parquet.thrift` of the Parquet format.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from paimon_engine.errors import damaged
+from paimon_engine.format.parquet_chunk_check import read_footer
 from paimon_engine.format.parquet_fields import (
     ColumnChunk,
     ColumnMetaData,
@@ -28,13 +33,17 @@ from paimon_engine.format.parquet_fields import (
     RowGroup,
 )
 from paimon_engine.format.parquet_footer import MAGIC
-from paimon_engine.format.parquet_page_sizes import ChunkPages, headers
+from paimon_engine.format.parquet_page_index import PageIndexes, StoredBounds
+from paimon_engine.format.parquet_page_sizes import ChunkPages, headers, page_head
+from paimon_engine.format.parquet_watch import Ranged
 from paimon_engine.format.thrift_compact import (
     BINARY,
+    DECODE_ERRORS,
     I32,
     I64,
     LIST,
     STRUCT,
+    NotAStructureError,
     integer,
     listed,
     structure,
@@ -66,34 +75,50 @@ class Part(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Offsets in the file where the page begins, with its header, where that ends, and the page; its bytes unpacked."""
+    """Offsets in the file where a page begins, with its header, and ends.
+
+    Of a page whose header was read `data_begin` is where that ends; of one in a page index `bounds` may be known.
+    """
 
     begin: int
-    data_begin: int
     end: int
-    unpacked_bytes: int
+    data_begin: int | None = None
+    bounds: StoredBounds | None = None
 
 
 class PagedChunk(NamedTuple):
-    """A column chunk: its dictionary if it has one, and its pages by their first row."""
+    """A column chunk: its dictionary if it has one, and its pages by their first row, ascending."""
 
     dictionary: Page | None
     pages: Mapping[int, Page]
 
     def within(self, begin: int, end: int) -> list[Page]:
         """The pages that begin at these rows."""
-        return [page for row, page in self.pages.items() if begin <= row < end]
+        rows = [*self.pages]
+        return [*self.pages.values()][bisect_left(rows, begin) : bisect_left(rows, end)]
+
+    def pieces(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """Begin and end, in the file, of the dictionary, if there is one, and of all pages that begin at these rows."""
+        pages = self.within(begin, end)
+        dictionary = [] if self.dictionary is None else [(self.dictionary.begin, self.dictionary.end)]
+        return [*dictionary, (pages[0].begin, pages[-1].end)]
 
 
 class GroupPages:
     """The pages of the columns of a row group, each column of which is looked through when it is needed, and once."""
 
-    def __init__(self, source: BinaryIO, metadata: pq.FileMetaData, group: int, path: str) -> None:
+    def __init__(
+        self, source: BinaryIO, metadata: pq.FileMetaData, group: int, path: str, *, bounded: Collection[int] = ()
+    ) -> None:
+        """Of the columns at the indices `bounded` the pages come with their bounds, if the page index has them."""
         self._source = source
         self._metadata = metadata
         self._group = group
+        self._bounded = bounded
         self._described = metadata.row_group(group)
         self._path = path
+        self._footer = lru_cache(1)(partial(read_footer, source, metadata))
+        self._indexes = PageIndexes(source, self._footer, metadata, group)
         self._found: dict[int, PagedChunk | None] = {}
 
     @property
@@ -104,8 +129,13 @@ class GroupPages:
     def of(self, index: int) -> PagedChunk | None:
         """The pages of the column at an index; None if they are unusual. Raises: CorruptTableError."""
         if index not in self._found:
-            self._found[index] = self._paged(index) if self._is_known(index) else None
+            self._found[index] = (self._indexed(index) or self._paged(index)) if self._is_known(index) else None
         return self._found[index]
+
+    def is_indexed(self, index: int) -> bool:
+        """Whether the page index says where the pages of the column at an index are, and their bounds."""
+        chunk = self._described.column(index)
+        return bool(chunk.has_offset_index and chunk.has_column_index)
 
     def within(self, index: int, begin: int, end: int) -> list[Page]:
         """The pages of the column at an index that begin at these rows; none if they are unusual."""
@@ -144,7 +174,57 @@ class GroupPages:
         sizes = [page.end - page.begin for leaf in found.values() for run in runs for page in leaf.within(*run)]
         if sum(sizes) > _PART_BYTES_MAX:
             return None
-        return Part(_file(self._source, self._metadata, self._group, found, runs), runs)
+        try:
+            return Part(self._file(found, runs), runs)
+        except DECODE_ERRORS as error:
+            raise damaged(self._path, f"pages of row group {self._group} are not as its index says: {error}") from error
+        finally:
+            self._expect([])
+
+    def _file(self, leaves: Mapping[int, PagedChunk], runs: Sequence[Run]) -> bytes:
+        """A file with a row group for each run.
+
+        Raises: `thrift_compact.DECODE_ERRORS` for pages that are not as known.
+        """
+        schema = value_of(self._footer(), FileMetaData.SCHEMA)
+        self._expect([[piece for leaf in leaves.values() for piece in leaf.pieces(*run)] for run in runs])
+        out = _Pieces()
+        out.add(MAGIC)
+        groups = []
+        for run in runs:
+            chunks, total = [], 0
+            for index in range(self._metadata.num_columns):
+                described = _NewChunk(self._metadata, self._group, index, run.end - run.begin)
+                if index in leaves:
+                    described.copy(self._source, out, leaves[index].pieces(*run))
+                    total += described.unpacked_bytes
+                chunks.append(described.description())
+            groups.append(
+                structure(
+                    [
+                        (RowGroup.COLUMNS, LIST, listed(STRUCT, chunks)),
+                        (RowGroup.TOTAL_BYTE_SIZE, I64, integer(total)),
+                        (RowGroup.NUM_ROWS, I64, integer(run.end - run.begin)),
+                    ]
+                )
+            )
+        footer = structure(
+            [
+                (FileMetaData.VERSION, I32, integer(2)),
+                (FileMetaData.SCHEMA, LIST, schema),
+                (FileMetaData.NUM_ROWS, I64, integer(rows_in(runs))),
+                (FileMetaData.ROW_GROUPS, LIST, listed(STRUCT, groups)),
+                (FileMetaData.KEY_VALUE_METADATA, LIST, _key_values(self._metadata)),
+                (FileMetaData.CREATED_BY, BINARY, text(self._metadata.created_by or "")),
+            ]
+        )
+        out.add(footer + len(footer).to_bytes(4, "little") + MAGIC)
+        return out.joined()
+
+    def _expect(self, groups: Sequence[Sequence[tuple[int, int]]]) -> None:
+        """Tells a file of a store that takes long to answer what is read next."""
+        if isinstance(self._source, Ranged):
+            self._source.expect(groups, _PART_BYTES_MAX)
 
     def _is_known(self, index: int) -> bool:
         """Whether a column is of a type and in encodings whose pages can be taken, each row a value or null."""
@@ -154,13 +234,27 @@ class GroupPages:
         is_flat = not self._metadata.schema.column(index).max_repetition_level
         return is_flat and _ENCODINGS.keys() >= set(chunk.encodings)
 
+    def _indexed(self, index: int) -> PagedChunk | None:
+        """The pages of a known column, by the page index; None if it has none that can be used."""
+        chunk = ChunkPages(self._metadata, self._group, index, self._path)
+        found = self._indexes.pages(index, chunk.begin, chunk.end)
+        if found is None:
+            return None
+        bounds = self._indexes.bounds(index) if index in self._bounded else None
+        if bounds is None or len(bounds) != len(found):
+            bounds = [None] * len(found)
+        first = found[0].begin
+        dictionary = Page(chunk.begin, first) if first > chunk.begin else None
+        pages = {one.row: Page(one.begin, one.end, bounds=of_page) for one, of_page in zip(found, bounds, strict=True)}
+        return PagedChunk(dictionary, pages)
+
     def _paged(self, index: int) -> PagedChunk | None:
         """The pages of a known column, by their headers; None if they are unusual."""
         pages = ChunkPages(self._metadata, self._group, index, self._path, batch_rows=1)
         dictionary, found, row, begin = None, dict[int, Page](), 0, pages.begin
         for head in headers(self._source, pages):
             pages.begin_batch()
-            page = Page(begin, pages.at - head.stored_bytes, pages.at, head.unpacked_bytes)
+            page = Page(begin, pages.at, pages.at - head.stored_bytes)
             begin = pages.at
             if head.values:
                 found[row] = page
@@ -191,44 +285,6 @@ def rows_in(runs: Iterable[Run]) -> int:
     return sum(run.end - run.begin for run in runs)
 
 
-def _file(
-    source: BinaryIO, metadata: pq.FileMetaData, group: int, leaves: Mapping[int, PagedChunk], runs: Sequence[Run]
-) -> bytes:
-    """A file with a row group for each run."""
-    out = _Pieces()
-    out.add(MAGIC)
-    groups = []
-    for run in runs:
-        chunks, total = [], 0
-        for index in range(metadata.num_columns):
-            described = _NewChunk(metadata, group, index, run.end - run.begin)
-            if index in leaves:
-                described.copy(source, out, leaves[index].dictionary, leaves[index].within(*run))
-                total += described.unpacked_bytes
-            chunks.append(described.description())
-        groups.append(
-            structure(
-                [
-                    (RowGroup.COLUMNS, LIST, listed(STRUCT, chunks)),
-                    (RowGroup.TOTAL_BYTE_SIZE, I64, integer(total)),
-                    (RowGroup.NUM_ROWS, I64, integer(run.end - run.begin)),
-                ]
-            )
-        )
-    footer = structure(
-        [
-            (FileMetaData.VERSION, I32, integer(2)),
-            (FileMetaData.SCHEMA, LIST, _schema(source)),
-            (FileMetaData.NUM_ROWS, I64, integer(rows_in(runs))),
-            (FileMetaData.ROW_GROUPS, LIST, listed(STRUCT, groups)),
-            (FileMetaData.KEY_VALUE_METADATA, LIST, _key_values(metadata)),
-            (FileMetaData.CREATED_BY, BINARY, text(metadata.created_by or "")),
-        ]
-    )
-    out.add(footer + len(footer).to_bytes(4, "little") + MAGIC)
-    return out.joined()
-
-
 class _Pieces:
     """Bytes of a file, joined once: a stream in memory would copy them whenever it grows."""
 
@@ -256,17 +312,31 @@ class _NewChunk:
         self._stored_bytes = 0
         self.unpacked_bytes = 0
 
-    def copy(self, source: BinaryIO, out: _Pieces, dictionary: Page | None, pages: Sequence[Page]) -> None:
-        """Adds the dictionary and these pages, which follow each other."""
-        begin = self._dictionary_at = out.size_bytes
-        if dictionary is not None:
-            self._has_dictionary = True
-            out.add(_read(source, dictionary.begin, dictionary.end))
-            self.unpacked_bytes += dictionary.unpacked_bytes
+    def copy(self, source: BinaryIO, out: _Pieces, pieces: Sequence[tuple[int, int]]) -> None:
+        """Adds pages: at these offsets, its dictionary, if there is one, and the others.
+
+        Raises: `thrift_compact.DECODE_ERRORS`.
+        """
+        self._dictionary_at = out.size_bytes
+        *dictionary, pages = pieces
+        self._has_dictionary = bool(dictionary)
+        for piece in dictionary:
+            self._add(out, _read(source, *piece), 0)
         self._data_at = out.size_bytes
-        out.add(_read(source, pages[0].begin, pages[-1].end))
-        self._stored_bytes = out.size_bytes - begin
-        self.unpacked_bytes += sum(page.unpacked_bytes for page in pages)
+        self._add(out, _read(source, *pages), self._rows)
+        self._stored_bytes = out.size_bytes - self._dictionary_at
+
+    def _add(self, out: _Pieces, data: bytes, values: int) -> None:
+        """Adds pages that have so many values."""
+        at = found = 0
+        while at < len(data):
+            head, behind = page_head(data, at)
+            at = behind + head.stored_bytes
+            found += head.values
+            self.unpacked_bytes += head.unpacked_bytes
+        if at != len(data) or found != values:
+            raise NotAStructureError(f"column {self._path!r} has {found} values there, expected {values}")
+        out.add(data)
 
     def description(self) -> bytes:
         """Its structure in the footer."""
@@ -295,14 +365,6 @@ class _NewChunk:
 def _read(source: BinaryIO, begin: int, end: int) -> bytes:
     source.seek(begin)
     return source.read(end - begin)
-
-
-def _schema(source: BinaryIO) -> bytes:
-    """The list of the columns in the footer, as it is encoded there."""
-    source.seek(-8, 2)
-    size = int.from_bytes(source.read(4), "little")
-    source.seek(-8 - size, 2)
-    return value_of(source.read(size), FileMetaData.SCHEMA)
 
 
 def _key_values(metadata: pq.FileMetaData) -> bytes:

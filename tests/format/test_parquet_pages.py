@@ -59,6 +59,16 @@ LAYOUTS = {
     "lz4": {"compression": "lz4", "max_rows_per_page": 1_000, "write_batch_size": 1_000},
     "none": {"compression": "none", "max_rows_per_page": 1_000, "write_batch_size": 1_000},
     "row groups": {"row_group_size": 30_000, "max_rows_per_page": 1_000, "write_batch_size": 1_000},
+    "page index": {"write_page_index": True, "max_rows_per_page": 1_000, "write_batch_size": 1_000},
+    "page index, unequal pages": {"write_page_index": True, "data_page_size": 20_000, "write_batch_size": 500},
+    "page index, second version": {
+        "write_page_index": True,
+        "data_page_version": "2.0",
+        "use_dictionary": False,
+        "row_group_size": 30_000,
+        "max_rows_per_page": 1_000,
+        "write_batch_size": 1_000,
+    },
     "types of Arrow": {"store_schema": True, "max_rows_per_page": 1_000, "write_batch_size": 1_000},
 }
 FILTERS = {

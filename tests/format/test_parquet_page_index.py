@@ -1,0 +1,139 @@
+"""Reads by a filter use the page index of a file: little is read, and damage in it loses no row without an error."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_engine.errors import CorruptTableError
+from paimon_engine.format.parquet import read_matching
+from paimon_engine.format.parquet_chunk_check import read_footer
+from paimon_engine.format.parquet_page_index import PageIndexes
+from paimon_engine.format.parquet_page_sizes import begin_of
+from paimon_engine.predicate import Predicate, col
+from paimon_engine.storage.remote_file import RemoteFile
+
+ROWS = 30_000
+PAGE_ROWS = 1_000
+TABLE = pa.table(
+    {
+        "k": pa.array(range(ROWS)),
+        "text": [None if number % 9 == 0 else f"text {number}" for number in range(ROWS)],
+        "few": [f"value {number % 7}" for number in range(ROWS)],
+        "more": pa.array(np.random.default_rng(5).integers(0, 1 << 60, ROWS)),
+    }
+)
+ONE = col("k") == 12_345
+SOME = (col("k") >= 12_900) & (col("k") <= 13_100)
+
+
+def written() -> bytes:
+    sink = io.BytesIO()
+    pages = {"max_rows_per_page": PAGE_ROWS, "write_batch_size": PAGE_ROWS, "write_page_index": True}
+    pq.write_table(TABLE, sink, use_dictionary=["few"], write_page_checksum=True, **pages)
+    return sink.getvalue()
+
+
+def read(data: bytes, where: Predicate) -> list[int]:
+    """The keys of the rows that come."""
+    found = read_matching(pa.BufferReader(data), TABLE.schema, where, path="f.parquet")
+    return [key for _, rows in found for key in rows["k"].to_pylist()]
+
+
+def test_the_index_has_pages_rows_and_bounds() -> None:
+    source = io.BytesIO(written())
+    metadata = pq.read_metadata(source)
+    indexes = PageIndexes(source, lambda: read_footer(source, metadata), metadata, 0)
+    for index, name in enumerate(TABLE.column_names):
+        chunk = metadata.row_group(0).column(index)
+        end = begin_of(chunk) + chunk.total_compressed_size
+        pages, bounds = indexes.pages(index, begin_of(chunk), end), indexes.bounds(index)
+        assert pages is not None
+        assert bounds is not None
+        assert [page.row for page in pages] == [*range(0, ROWS, PAGE_ROWS)]
+        assert (pages[0].begin, pages[-1].end) == (chunk.data_page_offset, end)
+        assert indexes.pages(index, begin_of(chunk), end - 1) is None
+        for page, bound in zip(pages, bounds, strict=True):
+            values = TABLE[name].slice(page.row, PAGE_ROWS)
+            assert bound is not None
+            assert bound.null_count == values.null_count
+            if name == "k":
+                assert [int.from_bytes(one, "little") for one in bound[:2]] == [page.row, page.row + PAGE_ROWS - 1]
+            if name == "text":
+                assert bound.low.decode() == min(filter(None, values.to_pylist()))
+
+
+@pytest.mark.parametrize(("where", "count"), [(ONE, 1), (SOME, 201)])
+def test_little_is_read_of_a_file_in_a_store(where: Predicate, count: int) -> None:
+    data = written()
+    requests: list[tuple[int, int]] = []
+
+    def fetch(begin: int, size: int) -> bytes:
+        requests.append((begin, size))
+        return data[begin : begin + size]
+
+    source = RemoteFile("f.parquet", len(data), fetch)
+    source.hold_end()
+    held = sum(size for _, size in requests)
+    found = list(read_matching(source, TABLE.schema, where, path="f.parquet"))
+
+    assert sum(rows.num_rows for _, rows in found) == count
+    # Two pages of each column at most, and those of the key once more.
+    assert sum(size for _, size in requests) - held < len(data) / 8
+    assert len(requests) < 12
+
+
+def index_bytes(data: bytes) -> range:
+    """Where the page indexes are: between the last column chunk and the footer."""
+    metadata = pq.read_metadata(io.BytesIO(data))
+    chunks = [metadata.row_group(0).column(index) for index in range(metadata.num_columns)]
+    end = max(begin_of(chunk) + chunk.total_compressed_size for chunk in chunks)
+    return range(end, len(data) - 8 - metadata.serialized_size)
+
+
+def flips(places: range) -> Iterator[tuple[int, int]]:
+    for place in places:
+        yield place, place % 8
+
+
+def test_damage_in_the_index_is_reported_or_loses_no_row() -> None:
+    data = written()
+    places = index_bytes(data)
+    metadata = pq.read_metadata(io.BytesIO(data))
+    indexes = PageIndexes(io.BytesIO(data), lambda: read_footer(io.BytesIO(data), metadata), metadata, 0)
+    bounds = [bound for index in range(metadata.num_columns) for bound in indexes.bounds(index) or () if bound]
+    # Bounds are believed as those in footers are: where they are stored is left out.
+    believed = {
+        place
+        for bound in bounds
+        for value in bound[:2]
+        for begin in _found(data, value, places)
+        for place in range(begin, begin + len(value))
+    }
+    outcomes = set()
+    for place, bit in flips(places):
+        if place in believed:
+            continue
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << bit
+        try:
+            keys = read(bytes(flipped), SOME)
+        except CorruptTableError:
+            outcomes.add("reported")
+        else:
+            assert {*range(12_900, 13_101)} <= {*keys}, (place - places.start, bit)
+            assert len({*keys}) == len(keys)
+            outcomes.add("complete")
+    assert outcomes == {"reported", "complete"}
+
+
+def _found(data: bytes, value: bytes, places: range) -> Iterator[int]:
+    begin = data.find(value, places.start, places.stop)
+    while begin >= 0:
+        yield begin
+        begin = data.find(value, begin + 1, places.stop)
