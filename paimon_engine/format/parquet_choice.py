@@ -41,7 +41,7 @@ _CHOSEN_ROWS_MIN = 1 << 14
 _CHOSEN_BYTES_SHARE_MAX = 0.3
 """Largest share of the bytes of all columns in those of the filter, which are decoded for nothing if all rows match."""
 _NEAR_SHARE_MAX = 0.5
-"""Share of the rows, by the bounds of pages, up to which the columns of the filter may have more of the bytes."""
+"""Share of the rows, by the page index, up to which the columns of the filter may have more of the bytes."""
 
 
 class RowChoice:
@@ -79,9 +79,11 @@ class RowChoice:
             return None
         indices = [self._leaves[name] for name in self._filter_schema.names]
         pages = GroupPages(stored.source, stored.metadata, number, stored.path, bounded=indices)
+        is_light = self._share_of_filter(group) <= _CHOSEN_BYTES_SHARE_MAX
+        if not is_light and not all(map(pages.is_indexed, indices)):
+            return None
         near = self._near(number, pages)
-        sure = near is not None and rows_in(run for run, _ in near) <= _NEAR_SHARE_MAX * pages.rows
-        if not sure and self._share_of_filter(group) > _CHOSEN_BYTES_SHARE_MAX:
+        if not is_light and (near is None or rows_in(run for run, _ in near) > _NEAR_SHARE_MAX * pages.rows):
             return None
         positions = self._positions(number) if near is None else self._positions_near(number, pages, near)
         if not len(positions):
