@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import fastavro
@@ -32,7 +33,7 @@ from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
 from paimon_engine.format.orc_types import open_orc
-from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet import ParquetWriter, layout_of, read_matching
 from paimon_engine.format.parquet_bounds import ChunkBounds
 from paimon_engine.format.parquet_page_bounds import PageBounds
 from paimon_engine.format.parquet_pages import GroupPages, Page
@@ -56,6 +57,8 @@ from tests.support.row_bitmaps import rows_of
 PATH: Final = "fuzz"
 SEEDS_MAX: Final = 60
 PARQUET_ROWS: Final = 100
+INDEXED_ROWS: Final = 17_000
+"""Row groups with fewer are read as a whole."""
 
 TYPES: Final[tuple[DataType, ...]] = tuple(
     map(
@@ -274,7 +277,7 @@ def _page_header(data: bytes) -> None:
         (1, ChunkBounds("", "z", 0), pa.string()),
     ):
         column = pq.ParquetFile(io.BytesIO(next(_parquet_files()))).schema.column(number)
-        found = PageBounds(io.BytesIO(data), column, within, kind).over([Page(0, len(data), len(data), 0)])
+        found = PageBounds(io.BytesIO(data), column, within, kind).over([Page(0, len(data), len(data))])
         assert found is None or within.min <= found.min <= found.max <= within.max
 
 
@@ -288,6 +291,34 @@ def _page_headers() -> Iterator[bytes]:
             found = pages.of(number)
             assert found is not None
             yield sink.getvalue()[found.pages[0].begin : found.pages[0].data_begin]
+
+
+def _page_index(data: bytes) -> None:
+    """The page indexes in front of a footer."""
+    whole, begin, end = _with_page_index()
+    changed = whole[:begin] + data[: end - begin].ljust(end - begin, b"\0") + whole[end:]
+    where = parse_where("k >= 16000 and k < 16100")
+    schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
+    for position, rows in read_matching(pa.BufferReader(changed), schema, where, path=PATH):
+        assert rows["k"][0].as_py() == position
+
+
+@cache
+def _with_page_index() -> tuple[bytes, int, int]:
+    """A file, and where its page indexes begin and end."""
+    sink = io.BytesIO()
+    rows = pa.table({"k": range(INDEXED_ROWS), "s": [f"text {number}" for number in range(INDEXED_ROWS)]})
+    pages = {"max_rows_per_page": 2_000, "write_batch_size": 1_000, "write_page_index": True}
+    pq.write_table(rows, sink, use_dictionary=False, **pages)
+    metadata = pq.read_metadata(sink)
+    last = metadata.row_group(0).column(1)
+    begin = last.data_page_offset + last.total_compressed_size
+    return sink.getvalue(), begin, len(sink.getvalue()) - 8 - metadata.serialized_size
+
+
+def _page_indexes() -> Iterator[bytes]:
+    whole, begin, end = _with_page_index()
+    yield whole[begin:end]
 
 
 def _parquet_files() -> Iterator[bytes]:
@@ -332,6 +363,7 @@ TARGETS: Final[dict[str, Target]] = {
     "statistics": Target(lambda data: parse_table_statistics(data, PATH), _golden("statistics/*")),
     "avro-rows": Target(_avro_rows, _avro_files),
     "parquet-row-groups": Target(_parquet_row_groups, _parquet_files),
+    "page-index": Target(_page_index, _page_indexes),
     "page-header": Target(_page_header, _page_headers),
     "orc-stripes": Target(_orc_stripes, _orc_tails),
     **{kind: Target(index_decoder(kind), index_seeds(kind)) for kind in KINDS},
