@@ -105,7 +105,8 @@ class StoredFile:
         longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
         # Equal batches, the last of which ends where the rows do: Arrow decodes all of a batch.
         size = reading.rows if not end else math.ceil(end / math.ceil(end / reading.rows))
-        self._pages.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes, end=end)
+        reached = None if end is None else math.ceil(end / size) * size
+        self._pages.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes, end=reached)
         file = self.file(reading.dictionaries)
         batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)
         int96 = int96_columns(file.schema, paths)

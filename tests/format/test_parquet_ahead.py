@@ -13,6 +13,7 @@ from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.layout import BatchLimit
 from paimon_engine.format.parquet import read_batches
 from paimon_engine.format.parquet_page_sizes import ChunkPages, headers
+from paimon_engine.format.parquet_stored import StoredFile
 
 ROWS, GROUP_ROWS, PAGE_ROWS = 2_600, 1_000, 300
 BATCH_ROWS = 700
@@ -58,3 +59,19 @@ def test_each_page_is_checked_before_it_is_read_and_rows_in_front_of_it_come(ope
                 come += batch.num_rows
         # All pages of a row group are checked when a batch comes to it.
         assert come == row // GROUP_ROWS * GROUP_ROWS // BATCH_ROWS * BATCH_ROWS
+
+
+def test_the_page_is_checked_into_which_the_last_of_equal_batches_reaches() -> None:
+    rows = some_rows().select(["n"])
+    data = written(rows)
+    [damaged_at] = [at for at, row in pages_of(data) if row == PAGE_ROWS]
+    damaged = data[:damaged_at] + b"\xff" + data[damaged_at + 1 :]
+    # Seven batches of 43 rows, which are one more.
+    limit, end = BatchLimit(43), PAGE_ROWS
+
+    def read(data: bytes) -> list[pa.RecordBatch]:
+        return list(StoredFile(pa.BufferReader(data), "f.parquet", limit, ()).read(rows.schema, [0], end=end))
+
+    assert pa.Table.from_batches(read(data)).equals(rows.slice(0, end))
+    with pytest.raises(CorruptTableError, match="a page whose header cannot be read"):
+        read(damaged)
