@@ -106,6 +106,8 @@ class PageIndexes:
         Raises: `thrift_compact.DECODE_ERRORS`; OSError.
         """
         if self._stored is None:
+            # Once, whatever comes of it: later no index is found.
+            self._stored = {}
             # Both kinds together: a file of an object store holds a little around the place of the last read.
             places = _places(self._footer(), self._group)
             self._stored = {

@@ -15,10 +15,10 @@ Source: `parquet.thrift` of the Parquet format.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,6 +80,15 @@ def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
     Raises: `thrift_compact.DECODE_ERRORS`; IndexError if it does not end in these bytes.
     """
     fields, behind = integers_of(data, at, _DETAILS_FIELDS)
+    try:
+        head = _described(fields)
+    except KeyError as error:
+        raise NotAStructureError(f"field {error} is missing") from error
+    return head, behind
+
+
+def _described(fields: Mapping[int, Any]) -> PageHead:
+    """The header with these fields. Raises: NotAStructureError; KeyError with the number of a missing field."""
     values = encoding = 0
     kind, unpacked, stored = (fields[number] for number in _SIZES)
     if kind in _DETAILS:
@@ -94,7 +103,7 @@ def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
         raise NotAStructureError(f"field {PageHeader.DICTIONARY_PAGE_HEADER} is not a structure")
     if min(unpacked, stored, values) < 0:
         raise NotAStructureError("a size is negative")
-    return PageHead(unpacked, stored, values, encoding, kind == _DICTIONARY), behind
+    return PageHead(unpacked, stored, values, encoding, kind == _DICTIONARY)
 
 
 def begin_of(chunk: pq.ColumnChunkMetaData) -> int:

@@ -98,11 +98,6 @@ def index_bytes(data: bytes) -> range:
     return range(end, len(data) - 8 - metadata.serialized_size)
 
 
-def flips(places: range) -> Iterator[tuple[int, int]]:
-    for place in places:
-        yield place, place % 8
-
-
 def test_damage_in_the_index_is_reported_or_loses_no_row() -> None:
     data = written()
     places = index_bytes(data)
@@ -118,10 +113,10 @@ def test_damage_in_the_index_is_reported_or_loses_no_row() -> None:
         for place in range(begin, begin + len(value))
     }
     outcomes = set()
-    for place, bit in flips(places):
+    for place in places:
         if place in believed:
             continue
-        flipped = bytearray(data)
+        flipped, bit = bytearray(data), place % 8
         flipped[place] ^= 1 << bit
         try:
             keys = read(bytes(flipped), SOME)
