@@ -50,7 +50,8 @@ from paimon_engine.format.parquet_encoding import (
     with_dictionaries,
 )
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
-from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
+from paimon_engine.format.parquet_index_copies import IndexBytes
+from paimon_engine.format.parquet_row_groups import Layout, MovedRowGroup, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_stored import StoredFile, open_parquet
 from paimon_engine.predicate import Predicate
 
@@ -164,7 +165,7 @@ class ParquetWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._groups: list[bytes | None] = []
+        self._groups: list[MovedRowGroup | None] = []
         self._bounded = [field.name for field in self._target if _has_exact_bounds(field.type)]
         self._bounds: dict[str, tuple[Any, Any]] = {}
 
@@ -244,10 +245,7 @@ class ParquetWriter:
         self.close_row_group()
         if self._writer is None:
             self._writer = self._begin([self._fitted(self._first_rows(group, source))])
-        begin = self._stream.tell()
-        for chunk in group.chunks(source):
-            self._stream.write(chunk)
-        self._groups.append(group.moved(begin))
+        self._groups.append(group.copy(source, self._stream.write, self._stream.tell()))
         for name in self._bounded:
             if group.bounds[name].null_count == 0:
                 bounds = group.bounds[name]
@@ -282,12 +280,16 @@ class ParquetWriter:
         self._sink.release(self._changed_footer)
         self._take_bounds(self._footer[0])
 
-    def _changed_footer(self, footer: bytes) -> bytes:
+    def _changed_footer(self, footer: bytes, begin: int, before: bytes) -> tuple[bytes, bytes]:
+        """Page indexes, which begin at that offset, and footer, with what Arrow does not write."""
+        indexes = IndexBytes(begin, before)
         if self._marks_timestamps:
             footer = with_timestamps(footer, self._leaves)
         if self._copies.sources:
-            footer = with_copies(footer, self._copies, self._shifts)
-        return with_row_groups(footer, self._groups) if any(self._groups) else footer
+            footer = with_copies(footer, self._copies, self._shifts, indexes)
+        if any(self._groups):
+            footer = with_row_groups(footer, self._groups, indexes)
+        return indexes.joined(), footer
 
     def _take_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
@@ -343,6 +345,7 @@ class ParquetWriter:
             use_deprecated_int96_timestamps=self._has_int96,
             store_schema=False,
             write_page_checksum=True,
+            write_page_index=True,
             data_page_size=PAGE_BYTES,
             max_rows_per_page=PAGE_ROWS,
             write_batch_size=rows_per_part(rows),

@@ -21,6 +21,7 @@ from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.layout import leaf_paths
 from paimon_engine.format.parquet_bounds import bounds_of, with_plain_values
+from paimon_engine.format.parquet_chunk_check import StoredFooter
 from paimon_engine.format.parquet_page_bounds import PageBounds, headers_have_bounds
 from paimon_engine.format.parquet_pages import GroupPages, Part, Run, rows_in
 from paimon_engine.format.parquet_stored import StoredFile
@@ -52,6 +53,7 @@ class RowChoice:
         self._columns = columns
         paths = leaf_paths(columns, stored.schema) if where is not None else []
         self._leaves = leaf_indices(stored.metadata, paths)
+        self._footer = StoredFooter(stored.source, stored.metadata, stored.path)
         fields: dict[str, pa.Field] = {}
         parts: list[Predicate] = []
         for part in conjuncts_of(where):
@@ -78,7 +80,7 @@ class RowChoice:
         if not self._parts or group.num_rows < _CHOSEN_ROWS_MIN:
             return None
         indices = [self._leaves[name] for name in self._filter_schema.names]
-        pages = GroupPages(stored.source, stored.metadata, number, stored.path, bounded=indices)
+        pages = GroupPages(stored.source, stored.metadata, number, stored.path, footer=self._footer, bounded=indices)
         is_light = self._share_of_filter(group) <= _CHOSEN_BYTES_SHARE_MAX
         if not is_light and not all(map(pages.is_indexed, indices)):
             return None

@@ -12,8 +12,9 @@ Source: `ColumnChunkMetaData`, `SizeStatistics::Validate` of Arrow's C++; `parqu
 from __future__ import annotations
 
 import io
+from array import array
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -50,8 +51,10 @@ from paimon_engine.format.thrift_compact import (
 
 _END_BYTES: Final = 8
 """Of the footer's length, and the magic bytes after it."""
-_SOUND: Final[set[bytes]] = set()
-"""Digests of footers in which nothing was wrong: parts of a file are read one by one, and its keys before its rows."""
+_SOUND: Final[dict[bytes, Sequence[int]]] = {}
+"""Digests of footers in which nothing was wrong: parts of a file are read one by one, and its keys before its rows.
+
+Each with the offsets in the footer at which row groups are described: pyarrow does not say all of what is there."""
 _SOUND_MAX: Final = 4_096
 _NO_TYPE: Final = -1
 _CODEC_MAX: Final = 7
@@ -106,18 +109,44 @@ def read_footer(source: BinaryIO, metadata: pq.FileMetaData) -> bytes:
     return data[:-_END_BYTES]
 
 
-def check_chunks(footer: bytes, schema: pq.ParquetSchema, path: str) -> None:
+class StoredFooter:
+    """The footer of a file that pyarrow could read, the bytes of which are read when they are needed, once."""
+
+    def __init__(self, source: BinaryIO, metadata: pq.FileMetaData, path: str) -> None:
+        self._source = source
+        self._metadata = metadata
+        self._path = path
+
+    @cached_property
+    def data(self) -> bytes:
+        """Its bytes."""
+        return read_footer(self._source, self._metadata)
+
+    def of_group(self, number: int) -> tuple[bytes, int]:
+        """Its bytes, and the offset in them where it describes a row group. Raises: CorruptTableError."""
+        return self.data, self._groups[number]
+
+    @cached_property
+    def _groups(self) -> Sequence[int]:
+        return check_chunks(self.data, self._metadata.schema, self._path)
+
+
+def check_chunks(footer: bytes, schema: pq.ParquetSchema, path: str) -> Sequence[int]:
     """Checks that pyarrow can describe all column chunks in the footer, which it could read.
+
+    Returns: offsets in the footer at which it describes each row group.
 
     Raises: CorruptTableError that names the column.
     """
     digest = blake2b(footer, digest_size=16).digest()
     if digest in _SOUND:
-        return
+        return _SOUND[digest]
     leaves: Sequence[_StoredColumn] = ()
+    begins = array("I")
 
     def check_groups(at: Reader) -> bytes:
         for number in range(at.list_head()[0]):
+            begins.append(at.at)
             for _ in at.fields({RowGroup.COLUMNS: partial(check_columns, number)}):
                 pass
         return b""
@@ -145,7 +174,8 @@ def check_chunks(footer: bytes, schema: pq.ParquetSchema, path: str) -> None:
         raise damaged(path, f"its Parquet footer cannot be read: {error}") from error
     if len(_SOUND) >= _SOUND_MAX:
         _SOUND.clear()
-    _SOUND.add(digest)
+    _SOUND[digest] = begins
+    return begins
 
 
 @lru_cache(64)

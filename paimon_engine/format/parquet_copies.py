@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -28,13 +29,16 @@ from paimon_engine.format.parquet_fields import (
     SchemaElement,
 )
 from paimon_engine.format.parquet_footer import is_leaf
+from paimon_engine.format.parquet_index_copies import IndexBytes, moved_index
 from paimon_engine.format.thrift_compact import (
     BINARY,
     LIST,
     STRUCT,
+    FieldChanges,
     Fields,
     Reader,
     changed,
+    changed_fields,
     elements,
     fields_of,
     integer,
@@ -105,10 +109,11 @@ def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
     return chunks
 
 
-def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[str, int]]) -> bytes:
+def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[str, int]], indexes: IndexBytes) -> bytes:
     """The footer of a file without the copies → with them.
 
-    `shifts` says for each row group the distance in bytes from each chunk to its copy.
+    `shifts` says for each row group the distance in bytes from each chunk to its copy. Page indexes of the copies are
+    added to `indexes`, which are those of the footer.
     """
     root, *parts = elements(value_of(footer, FileMetaData.SCHEMA))
     trees = _trees(parts)
@@ -129,7 +134,7 @@ def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[st
 
         def columns(reader: Reader) -> bytes:
             own.extend(reader.elements())
-            return listed(STRUCT, placed(own, partial(_copied_chunk, shift)))
+            return listed(STRUCT, placed(own, partial(_copied_chunk, shift, indexes)))
 
         fields = list(reader.fields({RowGroup.COLUMNS: columns}))
         return _with_totals(fields, own[: len(copies.sources)])
@@ -177,12 +182,10 @@ def _renamed(copies: ColumnCopies, element: bytes, name: str) -> bytes:
     return changed(element, {SchemaElement.NAME: lambda _: text(name), SchemaElement.FIELD_ID: field_id})
 
 
-def _copied_chunk(shifts: Mapping[str, int], chunk: bytes, name: str) -> bytes:
+def _copied_chunk(shifts: Mapping[str, int], indexes: IndexBytes, chunk: bytes, name: str) -> bytes:
     path = listed(BINARY, [text(name)])
-    return changed(
-        moved_chunk(chunk, shifts[name]),
-        {ColumnChunk.META_DATA: lambda found: changed(found, {ColumnMetaData.PATH_IN_SCHEMA: lambda _: path})},
-    )
+    moved = moved_chunk(chunk, shifts[name], {ColumnMetaData.PATH_IN_SCHEMA: lambda _: path})
+    return indexes.with_index(moved, moved_index(indexes.of(chunk), shifts[name]))
 
 
 def moved_offset(offset: bytes, shift: int) -> bytes:
@@ -190,14 +193,18 @@ def moved_offset(offset: bytes, shift: int) -> bytes:
     return integer(number_of(offset) + shift) if number_of(offset) else offset
 
 
-def moved_chunk(chunk: bytes, shift: int) -> bytes:
-    """The description of a column chunk moved by so many bytes."""
+def moved_chunk(chunk: bytes, shift: int, more: FieldChanges = MappingProxyType({})) -> Fields:
+    """The description of a column chunk moved by so many bytes; where its page indexes are does not change.
+
+    `more` changes other fields of its metadata.
+    """
     moved = partial(moved_offset, shift=shift)
-
-    def metadata(found: bytes) -> bytes:
-        return changed(found, {ColumnMetaData.DATA_PAGE_OFFSET: moved, ColumnMetaData.DICTIONARY_PAGE_OFFSET: moved})
-
-    return changed(chunk, {ColumnChunk.FILE_OFFSET: moved, ColumnChunk.META_DATA: metadata})
+    offsets = {ColumnMetaData.DATA_PAGE_OFFSET: moved, ColumnMetaData.DICTIONARY_PAGE_OFFSET: moved}
+    changes: FieldChanges = {
+        ColumnChunk.FILE_OFFSET: moved,
+        ColumnChunk.META_DATA: lambda found: changed(found, {**offsets, **more}),
+    }
+    return changed_fields(chunk, changes)
 
 
 def _with_totals(group: Fields, copied: Sequence[bytes]) -> bytes:

@@ -95,15 +95,19 @@ class FooterSink:
         """The footer comes next."""
         self._buffer = bytearray()
 
-    def release(self, change: Callable[[bytes], bytes]) -> None:
-        """Writes the footer, changed by this function."""
+    def release(self, change: Callable[[bytes, int, bytes], tuple[bytes, bytes]]) -> None:
+        """Writes the footer, and what is in front of it, as this function changes them.
+
+        It takes the footer, and the bytes in front of it with their offset in the file, and gives these bytes and the
+        footer.
+        """
         assert self._buffer is not None
         data = bytes(self._buffer)
         if not data.endswith(MAGIC):
             raise ValueError(f"what Arrow wrote ends in {data[-8:]!r}, not in a footer")
         begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-        footer = change(data[begin:-8])
-        self._sink.write(data[:begin] + footer + len(footer).to_bytes(4, "little") + MAGIC)
+        front, footer = change(data[begin:-8], self._sink.tell(), data[:begin])
+        self._sink.write(front + footer + len(footer).to_bytes(4, "little") + MAGIC)
 
 
 def with_timestamps(footer: bytes, leaves: Sequence[pa.DataType]) -> bytes:

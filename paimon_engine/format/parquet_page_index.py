@@ -16,14 +16,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow.parquet as pq
 
-from paimon_engine.format.parquet_fields import (
-    ColumnChunk,
-    ColumnIndex,
-    FileMetaData,
-    OffsetIndex,
-    PageLocation,
-    RowGroup,
-)
+from paimon_engine.format.parquet_fields import ColumnChunk, ColumnIndex, OffsetIndex, PageLocation, RowGroup
 from paimon_engine.format.thrift_compact import (
     DECODE_ERRORS,
     NotAStructureError,
@@ -61,15 +54,23 @@ class StoredBounds(NamedTuple):
     null_count: int
 
 
+class ChunkIndex(NamedTuple):
+    """Bytes of the column index, which has bounds, and the offset index of a column chunk; none where there is none."""
+
+    column: bytes
+    offset: bytes
+
+
 class PageIndexes:
     """The page indexes of a row group, which are read when the first one is needed, and decoded one by one."""
 
-    def __init__(self, source: BinaryIO, footer: Callable[[], bytes], metadata: pq.FileMetaData, group: int) -> None:
-        """`footer` gives the bytes of the footer."""
+    def __init__(
+        self, source: BinaryIO, described: Callable[[], tuple[bytes, int]], group: pq.RowGroupMetaData
+    ) -> None:
+        """`described` gives the bytes of the footer, and the offset in them where it describes the row group."""
         self._source = source
-        self._footer = footer
-        self._group = group
-        self._described = metadata.row_group(group)
+        self._where = described
+        self._described = group
         self._stored: Mapping[int, Sequence[bytes]] | None = None
 
     def pages(self, index: int, begin: int, end: int) -> list[PageLocated] | None:
@@ -80,25 +81,26 @@ class PageIndexes:
         if not self._described.column(index).has_offset_index:
             return None
         try:
-            found = _pages(self._read(ColumnChunk.OFFSET_INDEX_OFFSET)[index])
+            found = located_pages(self._read(ColumnChunk.OFFSET_INDEX_OFFSET)[index])
         except DECODE_ERRORS:
             return None
-        rows = [page.row for page in found]
         is_whole = all(one.end == other.begin for one, other in pairwise(found)) and found[-1:] != []
-        is_ascending = rows[:1] == [0] and all(
-            one < other for one, other in pairwise([*rows, self._described.num_rows])
-        )
         fits = is_whole and begin <= found[0].begin < found[-1].end == end
-        return found if fits and is_ascending else None
+        return found if fits and begin_in_order(found, self._described.num_rows) else None
 
     def bounds(self, index: int) -> list[StoredBounds | None] | None:
         """Bounds of the pages of the column at an index, None for each that has none; None if there are no such."""
         if not self._described.column(index).has_column_index:
             return None
         try:
-            return _bounds(self._read(ColumnChunk.COLUMN_INDEX_OFFSET)[index])
+            return bounds_of_pages(self._read(ColumnChunk.COLUMN_INDEX_OFFSET)[index])
         except DECODE_ERRORS:
             return None
+
+    def stored(self) -> list[ChunkIndex]:
+        """The indexes of all columns, as they are. Raises: `thrift_compact.DECODE_ERRORS`; OSError."""
+        column, offset = map(self._read, (ColumnChunk.COLUMN_INDEX_OFFSET, ColumnChunk.OFFSET_INDEX_OFFSET))
+        return [*map(ChunkIndex, column, offset)]
 
     def _read(self, kind: int) -> Sequence[bytes]:
         """The indexes of a kind, named by the field with their offsets, of all columns; empty where there is none.
@@ -109,7 +111,7 @@ class PageIndexes:
             # Once, whatever comes of it: later no index is found.
             self._stored = {}
             # Both kinds together: a file of an object store holds a little around the place of the last read.
-            places = _places(self._footer(), self._group)
+            places = _places(*self._where())
             self._stored = {
                 offset: self._spans([(place.get(offset, 0), place.get(length, 0)) for place in places])
                 for offset, length in _KINDS.items()
@@ -127,19 +129,9 @@ class PageIndexes:
         return [data[offset - begin : offset - begin + size] if size else b"" for offset, size in places]
 
 
-def _places(footer: bytes, group: int) -> Sequence[Mapping[int, int]]:
-    """Integers that a footer has of each column chunk of a row group. Raises: `DECODE_ERRORS`."""
+def _places(footer: bytes, begin: int) -> Sequence[Mapping[int, int]]:
+    """Integers of each column chunk of the row group that is described at an offset. Raises: `DECODE_ERRORS`."""
     found: list[dict[int, Any]] = []
-
-    def of_groups(at: Reader) -> bytes:
-        count, kind = at.list_head()
-        for number in range(count):
-            if number == group:
-                for _ in at.fields({RowGroup.COLUMNS: of_columns}):
-                    pass
-                break
-            at.skip(kind)
-        return b""
 
     def of_columns(at: Reader) -> bytes:
         for _ in range(at.list_head()[0]):
@@ -147,13 +139,13 @@ def _places(footer: bytes, group: int) -> Sequence[Mapping[int, int]]:
             found.append(chunk)
         return b""
 
-    for field, _, _ in Reader(footer).fields({FileMetaData.ROW_GROUPS: of_groups}):
-        if field == FileMetaData.ROW_GROUPS:
+    for field, _, _ in Reader(footer, begin).fields({RowGroup.COLUMNS: of_columns}):
+        if field == RowGroup.COLUMNS:
             break
     return found
 
 
-def _pages(data: bytes) -> list[PageLocated]:
+def located_pages(data: bytes) -> list[PageLocated]:
     """The pages in an offset index. Raises: `DECODE_ERRORS`."""
     found = []
 
@@ -169,7 +161,13 @@ def _pages(data: bytes) -> list[PageLocated]:
     return found
 
 
-def _bounds(data: bytes) -> list[StoredBounds | None]:
+def begin_in_order(pages: Sequence[PageLocated], rows: int) -> bool:
+    """Whether pages begin at other rows, ascending, from 0 on, as those of a row group with so many rows do."""
+    begins = [page.row for page in pages]
+    return begins[:1] == [0] and all(one < other for one, other in pairwise([*begins, rows]))
+
+
+def bounds_of_pages(data: bytes) -> list[StoredBounds | None]:
     """Bounds of the pages in a column index. Raises: `DECODE_ERRORS`."""
     fields = {number: value for number, _, value in fields_of(data)}
     low, high = (

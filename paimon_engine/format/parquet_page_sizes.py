@@ -58,13 +58,17 @@ _PADDING_BYTES: Final = 100
 
 
 class PageHead(NamedTuple):
-    """What the header of a page says: sizes unpacked and stored, number of values (0: a dictionary), encoding."""
+    """What the header of a page says: sizes unpacked and stored, number of values (0: a dictionary), encoding.
+
+    `checksum` is the CRC-32 of the stored bytes, if there is one.
+    """
 
     unpacked_bytes: int
     stored_bytes: int
     values: int
     encoding: int
     is_dictionary: bool
+    checksum: int | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -103,7 +107,10 @@ def _described(fields: Mapping[int, Any]) -> PageHead:
         raise NotAStructureError(f"field {PageHeader.DICTIONARY_PAGE_HEADER} is not a structure")
     if min(unpacked, stored, values) < 0:
         raise NotAStructureError("a size is negative")
-    return PageHead(unpacked, stored, values, encoding, kind == _DICTIONARY)
+    checksum = fields.get(PageHeader.CRC)
+    return PageHead(
+        unpacked, stored, values, encoding, kind == _DICTIONARY, None if checksum is None else checksum & 0xFFFFFFFF
+    )
 
 
 def begin_of(chunk: pq.ColumnChunkMetaData) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.parquet_chunk_check import read_footer
+from paimon_engine.format.parquet_chunk_check import StoredFooter
 from paimon_engine.format.parquet_fields import (
     ColumnChunk,
     ColumnMetaData,
@@ -108,17 +108,27 @@ class GroupPages:
     """The pages of the columns of a row group, each column of which is looked through when it is needed, and once."""
 
     def __init__(
-        self, source: BinaryIO, metadata: pq.FileMetaData, group: int, path: str, *, bounded: Collection[int] = ()
+        self,
+        source: BinaryIO,
+        metadata: pq.FileMetaData,
+        group: int,
+        path: str,
+        *,
+        footer: StoredFooter | None = None,
+        bounded: Collection[int] = (),
     ) -> None:
-        """Of the columns at the indices `bounded` the pages come with their bounds, if the page index has them."""
+        """Of the columns at the indices `bounded` the pages come with their bounds, if the page index has them.
+
+        `footer` is that of the file, for several row groups; else it is read for this one.
+        """
         self._source = source
         self._metadata = metadata
         self._group = group
         self._bounded = bounded
         self._described = metadata.row_group(group)
         self._path = path
-        self._footer = lru_cache(1)(partial(read_footer, source, metadata))
-        self._indexes = PageIndexes(source, self._footer, metadata, group)
+        self._footer = footer or StoredFooter(source, metadata, path)
+        self._indexes = PageIndexes(source, partial(self._footer.of_group, group), self._described)
         self._found: dict[int, PagedChunk | None] = {}
 
     @property
@@ -186,7 +196,7 @@ class GroupPages:
 
         Raises: `thrift_compact.DECODE_ERRORS` for pages that are not as known.
         """
-        schema = value_of(self._footer(), FileMetaData.SCHEMA)
+        schema = value_of(self._footer.data, FileMetaData.SCHEMA)
         self._expect([[piece for leaf in leaves.values() for piece in leaf.pieces(*run)] for run in runs])
         out = _Pieces()
         out.add(MAGIC)

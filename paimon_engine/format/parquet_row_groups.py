@@ -3,9 +3,10 @@
 If nothing changes in the rows of a row group, its pages need not be decoded and encoded again: they are copied, and
 the footer of the new file gets the description of the row group with its new offsets in the file. A row group is copied
 only if this engine could have written it: by Arrow, with the same schema and codec, in pages that every reader can
-read, and without anything outside of the pages, such as indexes, whose offsets the new footer would have to contain.
+read, and without anything outside of the pages but page indexes, such as bloom filters.
 
-The checksums of the pages are compared with the bytes, so that damage is not copied unnoticed.
+The checksums of the pages are compared with the bytes, so that damage is not copied unnoticed, and page indexes with
+the pages.
 
 Why no library does it: `thrift_compact`.
 
@@ -14,11 +15,11 @@ Source: `parquet.thrift` of the Parquet format.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,23 +36,27 @@ from paimon_engine.format.parquet_fields import (
     FileMetaData,
     PageEncoding,
     PageEncodingStats,
-    PageHeader,
     PageType,
     RowGroup,
 )
 from paimon_engine.format.parquet_file import parquet_metadata
+from paimon_engine.format.parquet_index_copies import IndexBytes, copied_index
+from paimon_engine.format.parquet_page_index import ChunkIndex, PageIndexes, PageLocated
+from paimon_engine.format.parquet_page_sizes import page_head
 from paimon_engine.format.thrift_compact import (
     BOOLEANS,
     DECODE_ERRORS,
+    LIST,
     STRUCT,
-    Reader,
+    Fields,
     changed,
+    changed_fields,
     elements,
     fields_of,
     integer,
     listed,
     number_in,
-    number_of,
+    structure,
     value_of,
 )
 
@@ -80,7 +85,14 @@ _GROUP_FIELDS: Final = {
     RowGroup.FILE_OFFSET,
     RowGroup.TOTAL_COMPRESSED_SIZE,
 }
-_CHUNK_FIELDS: Final = {ColumnChunk.FILE_OFFSET, ColumnChunk.META_DATA}
+_CHUNK_FIELDS: Final = {
+    ColumnChunk.FILE_OFFSET,
+    ColumnChunk.META_DATA,
+    ColumnChunk.OFFSET_INDEX_OFFSET,
+    ColumnChunk.OFFSET_INDEX_LENGTH,
+    ColumnChunk.COLUMN_INDEX_OFFSET,
+    ColumnChunk.COLUMN_INDEX_LENGTH,
+}
 _METADATA_FIELDS: Final = {
     ColumnMetaData.TYPE,
     ColumnMetaData.ENCODINGS,
@@ -97,8 +109,7 @@ _METADATA_FIELDS: Final = {
 }
 """Fields that a file may have from which row groups are copied: a fixed list on each level of the footer.
 
-It lacks those of encryption, chunks in other files, page indexes and bloom filters, and all that later versions of the
-format add.
+It lacks those of encryption, chunks in other files and bloom filters, and all that later versions of the format add.
 """
 _KNOWN_PAGES: Final = {
     (PageType.DATA_PAGE, PageEncoding.PLAIN),
@@ -134,6 +145,30 @@ class Layout:
         )
 
 
+class StoredChunk(NamedTuple):
+    """The chunk of the `column` at an index in the schema, which `is_flat` if each row has one value or null."""
+
+    column: int
+    size_bytes: int
+    values: int
+    is_flat: bool
+    indexes: ChunkIndex
+
+
+class MovedRowGroup(NamedTuple):
+    """A row group of another file: what describes it and its column chunks here, and the page indexes of these."""
+
+    fields: Fields
+    chunks: Sequence[Fields]
+    indexes: Sequence[ChunkIndex]
+
+    def placed(self, indexes: IndexBytes) -> bytes:
+        """Its description, with its page indexes added to those of the file."""
+        columns = listed(STRUCT, [*map(indexes.with_index, self.chunks, self.indexes)])
+        fields = [field for field in self.fields if field[0] != RowGroup.COLUMNS]
+        return structure([(RowGroup.COLUMNS, LIST, columns), *fields])
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRowGroup:
     """A row group that may be copied. Its column chunks follow each other without a gap from the offset `begin` on.
@@ -147,7 +182,7 @@ class StoredRowGroup:
     number: int
     row_count: int
     begin: int
-    chunk_sizes: tuple[int, ...]
+    chunks: Sequence[StoredChunk]
     description: bytes
     bounds: pa.RecordBatch
     null_counts: Mapping[str, int | None]
@@ -155,29 +190,29 @@ class StoredRowGroup:
     @property
     def size_bytes(self) -> int:
         """Bytes in the file."""
-        return sum(self.chunk_sizes)
+        return sum(chunk.size_bytes for chunk in self.chunks)
 
-    def chunks(self, source: BinaryIO) -> Iterator[bytes]:
-        """The bytes of each column chunk, in the order in which they are in the file.
+    def copy(self, source: BinaryIO, write: Callable[[bytes], object], begin: int) -> MovedRowGroup:
+        """Writes all column chunks, in the order in which they are in the file, to another one, from `begin` on.
 
-        Raises: CorruptTableError if their lengths or checksums are wrong.
+        Raises: CorruptTableError if their lengths, checksums or page indexes are wrong.
         """
-        source.seek(self.begin)
-        for size in self.chunk_sizes:
-            chunk = source.read(size)
-            _check_pages(chunk, size, self.path)
-            yield chunk
-
-    def moved(self, begin: int) -> bytes:
-        """The description of a copy of the row group whose bytes begin at that offset."""
-        shift = begin - self.begin
-
-        def chunks(found: bytes) -> bytes:
-            return listed(STRUCT, [moved_chunk(chunk, shift) for chunk in elements(found)])
-
-        return changed(
-            self.description, {RowGroup.COLUMNS: chunks, RowGroup.FILE_OFFSET: partial(moved_offset, shift=shift)}
-        )
+        indexes = [chunk.indexes for chunk in self.chunks]
+        shift, at = begin - self.begin, self.begin
+        source.seek(at)
+        try:
+            for chunk in self.chunks:
+                data = source.read(chunk.size_bytes)
+                pages = _pages(data, at, chunk, self.path)
+                rows = None if chunk.is_flat else self.row_count
+                indexes[chunk.column] = copied_index(chunk.indexes, pages, shift, rows=rows)
+                write(data)
+                at += len(data)
+            fields = changed_fields(self.description, {RowGroup.FILE_OFFSET: partial(moved_offset, shift=shift)})
+            columns = elements(value_of(self.description, RowGroup.COLUMNS))
+            return MovedRowGroup(fields, [moved_chunk(column, shift) for column in columns], indexes)
+        except DECODE_ERRORS as error:
+            raise damaged(self.path, f"row group {self.number} cannot be copied: {error}") from error
 
 
 def footer_of(file: bytes) -> bytes:
@@ -186,13 +221,14 @@ def footer_of(file: bytes) -> bytes:
     return file[len(file) - 8 - int.from_bytes(file[-8:-4], "little") : -8]
 
 
-def with_row_groups(footer: bytes, groups: Sequence[bytes | None]) -> bytes:
+def with_row_groups(footer: bytes, groups: Sequence[MovedRowGroup | None], indexes: IndexBytes) -> bytes:
     """The footer with these row groups in order; None means the next one of those that it already has.
 
-    Example: a footer with the row groups x and y, and `[None, a, None]`, give a footer with x, a and y.
+    Example: a footer with the row groups x and y, and `[None, a, None]`, give a footer with x, a and y. Page indexes of
+    a are added to `indexes`, which are those of the footer.
     """
     own = iter(elements(value_of(footer, FileMetaData.ROW_GROUPS)))
-    found = [next(own) if group is None else group for group in groups]
+    found = [next(own) if group is None else group.placed(indexes) for group in groups]
     rows = sum(number_in(group, RowGroup.NUM_ROWS) for group in found)
     return changed(
         footer,
@@ -236,8 +272,10 @@ def stored_row_groups(
         if fields.keys() <= _FOOTER_FIELDS and fields.get(FileMetaData.COLUMN_ORDERS) == layout.orders:
             descriptions = elements(fields[FileMetaData.ROW_GROUPS])
             for number in wanted:
-                if _is_known(metadata.row_group(number), descriptions[number], layout.codec):
-                    found[number] = _stored(path, metadata.row_group(number), number, descriptions[number], bounds_of)
+                described, group = descriptions[number], metadata.row_group(number)
+                indexes = _indexes(source, described, metadata, number)
+                if indexes is not None and _is_known(group, described, layout.codec):
+                    found[number] = _stored(path, number, described, indexes, bounds_of)
     except _WRONG as error:
         raise unreadable(path, "a Parquet file", error) from error
     return found
@@ -265,7 +303,7 @@ class _BoundsOf:
     """Smallest and largest values in the row groups of a file, in the types of a schema that it was written with."""
 
     def __init__(self, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
-        self._metadata = metadata
+        self.metadata = metadata
         self._schema = schema
         self._stored = metadata.schema.to_arrow_schema()
         self.indices: dict[str, int] = {}
@@ -286,7 +324,7 @@ class _BoundsOf:
 
     def __call__(self, number: int, columns: Sequence[str]) -> pa.RecordBatch:
         """Two rows, the smallest and the largest value of each column in that row group; null if unknown."""
-        group, found = self._metadata.row_group(number), []
+        group, found = self.metadata.row_group(number), []
         for name in columns:
             field = self._schema.field(name)
             if self.is_flat(name):
@@ -297,18 +335,41 @@ class _BoundsOf:
         return pa.RecordBatch.from_arrays(found, names=list(columns))
 
 
+def _indexes(
+    source: BinaryIO, description: bytes, metadata: pq.FileMetaData, number: int
+) -> Sequence[ChunkIndex] | None:
+    """The page indexes of a row group; None if one cannot be read, or a column with lists has none."""
+    try:
+        found = PageIndexes(source, lambda: (description, 0), metadata.row_group(number)).stored()
+    except DECODE_ERRORS:
+        return None
+    is_complete = all(one.offset or _is_flat(metadata, index) for index, one in enumerate(found))
+    return found if is_complete else None
+
+
+def _is_flat(metadata: pq.FileMetaData, index: int) -> bool:
+    return not metadata.schema.column(index).max_repetition_level
+
+
 def _stored(
-    path: str, group: pq.RowGroupMetaData, number: int, description: bytes, bounds_of: _BoundsOf
+    path: str, number: int, description: bytes, indexes: Sequence[ChunkIndex], bounds_of: _BoundsOf
 ) -> StoredRowGroup:
     """A row group with the facts that decide whether its bytes can be copied: extents, bounds and null counts."""
+    metadata = bounds_of.metadata
+    group = metadata.row_group(number)
     chunks = [group.column(index) for index in range(group.num_columns)]
     extents = _extents(chunks)
     return StoredRowGroup(
         path=path,
         number=number,
         row_count=group.num_rows,
-        begin=extents[0][0],
-        chunk_sizes=tuple(size for _, size in extents),
+        begin=extents[0].begin,
+        chunks=[
+            StoredChunk(
+                one.column, one.size, chunks[one.column].num_values, _is_flat(metadata, one.column), indexes[one.column]
+            )
+            for one in extents
+        ],
         description=description,
         bounds=bounds_of(number, bounds_of.names),
         null_counts={
@@ -327,16 +388,24 @@ def _is_known(group: pq.RowGroupMetaData, description: bytes, codec: str) -> boo
         and all(map(_is_known_chunk, elements(fields[RowGroup.COLUMNS])))
         # Columns that a codec does not make smaller are stored without one (`parquet_encoding`).
         and {_PLAIN, *(chunk.compression for chunk in chunks)} == {_PLAIN, codec}
-        and all(begin + size == after for (begin, size), (after, _) in pairwise(_extents(chunks)))
+        and all(one.begin + one.size == after.begin for one, after in pairwise(_extents(chunks)))
     )
 
 
-def _extents(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[tuple[int, int]]:
-    """Offset and size of each chunk, in the order in which they are in the file."""
+class _Extent(NamedTuple):
+    """Where a chunk is, of the column at an index."""
+
+    begin: int
+    size: int
+    column: int
+
+
+def _extents(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[_Extent]:
+    """The place of each chunk, in the order in which they are in the file."""
+    begins = (chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset for chunk in chunks)
     return sorted(
-        (chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset, size)
-        for chunk in chunks
-        for size in [chunk.total_compressed_size]
+        _Extent(begin, chunk.total_compressed_size, index)
+        for index, (begin, chunk) in enumerate(zip(begins, chunks, strict=True))
     )
 
 
@@ -374,18 +443,27 @@ def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
     return chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else None
 
 
-def _check_pages(chunk: bytes, size: int, path: str) -> None:
-    """Raises CorruptTableError unless the bytes are pages with the lengths and checksums that their headers say."""
-    view, index = memoryview(chunk), 0
+def _pages(data: bytes, offset: int, chunk: StoredChunk, path: str) -> list[PageLocated]:
+    """The pages with values of a chunk that is at that offset of the file, each by its first value.
+
+    Raises: CorruptTableError unless the bytes are pages with the lengths, checksums and numbers of values that their
+    headers and the footer say.
+    """
+    view, index, values, found = memoryview(data), 0, 0, list[PageLocated]()
     try:
-        while index < size:
-            reader = Reader(chunk, index)
-            head = {number: value for number, _, value in reader.structure()}
-            index = reader.at + number_of(head[PageHeader.COMPRESSED_PAGE_SIZE])
-            found = crc32(view[reader.at : index])
-            if PageHeader.CRC in head and number_of(head[PageHeader.CRC]) & 0xFFFFFFFF != found:
+        while index < chunk.size_bytes:
+            begin = index
+            head, behind = page_head(data, begin)
+            index = behind + head.stored_bytes
+            if head.checksum is not None and head.checksum != crc32(view[behind:index]):
                 raise damaged(path, "a page has another checksum than bytes")
+            if not head.is_dictionary:
+                found.append(PageLocated(offset + begin, offset + index, values))
+                values += head.values
     except DECODE_ERRORS as error:
         raise damaged(path, f"a page cannot be read: {error}") from error
-    if len(chunk) != size or index != size:
+    if len(data) != chunk.size_bytes or index != chunk.size_bytes:
         raise damaged(path, "a column chunk is not as long as its pages")
+    if values != chunk.values:
+        raise damaged(path, f"pages of a column chunk have {values} values, the footer says {chunk.values}")
+    return found

@@ -49,6 +49,9 @@ NOTHING_WITHIN: Final[WantedFields] = MappingProxyType({})
 Fields = list[tuple[int, int, bytes]]
 """Number, type and bytes of the fields of a structure."""
 
+FieldChanges = Mapping[int, Callable[[bytes], bytes]]
+"""What becomes of the values of some fields, by their numbers."""
+
 
 def structure(fields: Iterable[tuple[int, int, bytes]]) -> bytes:
     """Bytes of a structure of these fields."""
@@ -61,9 +64,14 @@ def structure(fields: Iterable[tuple[int, int, bytes]]) -> bytes:
     return bytes(out) + b"\0"
 
 
-def changed(data: bytes, changes: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
+def changed(data: bytes, changes: FieldChanges) -> bytes:
     """A structure with the values of these fields changed, as far as it has them."""
-    return structure((number, kind, changes.get(number, bytes)(value)) for number, kind, value in fields_of(data))
+    return structure(changed_fields(data, changes))
+
+
+def changed_fields(data: bytes, changes: FieldChanges) -> Fields:
+    """The fields of a structure, with the values of some of them changed."""
+    return [(number, kind, changes.get(number, bytes)(value)) for number, kind, value in fields_of(data)]
 
 
 def listed(kind: int, elements: Sequence[bytes]) -> bytes:
@@ -90,7 +98,9 @@ def varint(value: int) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """Bytes of an integer that is not negative."""
+    """Bytes of an integer that is not negative. Raises: NotAStructureError for others: stored ones may be damaged."""
+    if value < 0:
+        raise NotAStructureError(f"{value} is negative")
     return varint(value << 1)
 
 

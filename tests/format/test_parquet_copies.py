@@ -14,6 +14,7 @@ import pytest
 
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.parquet import ParquetWriter
+from tests.support.page_indexes import assert_indexes_fit
 
 ROWS = 40_000
 KEYS: dict[str, pa.Array] = {
@@ -68,6 +69,7 @@ def test_a_copy_is_what_arrow_would_have_written(name: str, groups: int):
     copied, writer = file_of(columns, {"k": "k0"}, groups=groups)
 
     assert described(copied) == described(plain)
+    assert_indexes_fit(copied)
     assert len(copied) == pytest.approx(len(plain), abs=100)
     read = [
         pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True, pre_buffer=pre_buffer).read()

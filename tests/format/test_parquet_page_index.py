@@ -12,11 +12,10 @@ import pytest
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.parquet import read_matching
-from paimon_engine.format.parquet_chunk_check import read_footer
-from paimon_engine.format.parquet_page_index import PageIndexes
 from paimon_engine.format.parquet_page_sizes import begin_of
 from paimon_engine.predicate import Predicate, col
 from paimon_engine.storage.remote_file import RemoteFile
+from tests.support.page_indexes import indexes_of
 
 ROWS = 30_000
 PAGE_ROWS = 1_000
@@ -48,7 +47,7 @@ def read(data: bytes, where: Predicate) -> list[int]:
 def test_the_index_has_pages_rows_and_bounds() -> None:
     source = io.BytesIO(written())
     metadata = pq.read_metadata(source)
-    indexes = PageIndexes(source, lambda: read_footer(source, metadata), metadata, 0)
+    indexes = indexes_of(source.getvalue())
     for index, name in enumerate(TABLE.column_names):
         chunk = metadata.row_group(0).column(index)
         end = begin_of(chunk) + chunk.total_compressed_size
@@ -102,7 +101,7 @@ def test_damage_in_the_index_is_reported_or_loses_no_row() -> None:
     data = written()
     places = index_bytes(data)
     metadata = pq.read_metadata(io.BytesIO(data))
-    indexes = PageIndexes(io.BytesIO(data), lambda: read_footer(io.BytesIO(data), metadata), metadata, 0)
+    indexes = indexes_of(data)
     bounds = [bound for index in range(metadata.num_columns) for bound in indexes.bounds(index) or () if bound]
     # Bounds are believed as those in footers are: where they are stored is left out.
     believed = {

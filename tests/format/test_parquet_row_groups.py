@@ -16,7 +16,9 @@ from paimon_engine.errors import CorruptTableError
 from paimon_engine.format import parquet
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet_page_sizes import begin_of
 from paimon_engine.format.parquet_row_groups import StoredRowGroup, stored_row_groups
+from tests.support.page_indexes import assert_indexes_fit, assert_offsets_fit
 
 ROWS = 900
 COLUMNS: dict[str, pa.Array] = {
@@ -103,6 +105,7 @@ def test_row_groups_between_written_ones(order: str, codec: str):
     for pre_buffer in (False, True):
         file = pq.ParquetFile(sink, page_checksum_verification=True, pre_buffer=pre_buffer)
         assert file.read().equals(pq.read_table(io.BytesIO(plain)))
+    assert_indexes_fit(sink.getvalue())
     bounds = {name: (min(found), max(found)) for name in ("text", "few") for found in [_values(name)]}
     assert {name: writer.stored_bounds[name] for name in bounds} == bounds
 
@@ -127,7 +130,7 @@ def test_bounds_are_those_of_the_rows():
         assert group.null_counts["nothing"] == ROWS // 3
 
 
-def by_arrow(**options: Any) -> bytes:
+def by_arrow(rows: pa.Table | None = None, **options: Any) -> bytes:
     sink = io.BytesIO()
     layout: dict[str, Any] = {
         "store_decimal_as_integer": True,
@@ -135,18 +138,39 @@ def by_arrow(**options: Any) -> bytes:
         "store_schema": False,
         "compression": "zstd",
     }
-    pq.write_table(pa.Table.from_batches([RECORDS]), sink, ROWS // 3, **layout | options)
+    pq.write_table(rows or pa.Table.from_batches([RECORDS]), sink, ROWS // 3, **layout | options)
     return sink.getvalue()
 
 
 def test_files_that_arrow_alone_has_written_alike_are_copied():
-    assert all(groups_of(by_arrow()))
+    assert all(groups_of(by_arrow(write_page_index=True)))
+
+
+def test_a_file_without_page_index_gets_offset_indexes_where_rows_of_pages_are_known():
+    """Of lists pages tell no rows, and without an index of each column chunk arrow-rs uses none."""
+    assert groups_of(by_arrow()) == [None] * 3
+    schema = SCHEMA.remove(SCHEMA.get_field_index("row"))
+    options = WriteOptions()
+    rows = pa.table(RECORDS).select(schema.names)
+    plain = by_arrow(rows)
+    sink = io.BytesIO()
+    writer = ParquetWriter(sink, schema, options)
+    for group in groups_of(plain, schema, options):
+        assert group is not None
+        writer.copy(group, io.BytesIO(plain))
+    writer.close()
+
+    assert pq.read_table(sink).equals(pq.read_table(io.BytesIO(plain)))
+    footer = pq.read_metadata(sink)
+    for number in range(footer.num_row_groups):
+        chunks = [footer.row_group(number).column(index) for index in range(footer.num_columns)]
+        assert all(chunk.has_offset_index and not chunk.has_column_index for chunk in chunks)
+    assert_indexes_fit(sink.getvalue())
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"write_page_index": True},
         {"data_page_version": "2.0"},
         {"use_dictionary": False, "column_encoding": {"k": "DELTA_BINARY_PACKED"}},
         {"use_dictionary": False, "column_encoding": {"number": "BYTE_STREAM_SPLIT"}},
@@ -209,11 +233,40 @@ def test_damage_is_seen():
     data[group.begin + group.size_bytes // 2] ^= 1
 
     with pytest.raises(CorruptTableError, match="file: a page"):
-        list(group.chunks(io.BytesIO(data)))
+        group.copy(io.BytesIO(data), bytes, 4)
     with pytest.raises(CorruptTableError, match="file: a "):
-        list(group.chunks(io.BytesIO(data[: group.begin + 100])))
+        group.copy(io.BytesIO(data[: group.begin + 100]), bytes, 4)
     with pytest.raises(CorruptTableError, match="file: "):
         groups_of(bytes(data[:-20]))
+
+
+def test_a_damaged_page_index_is_not_copied():
+    """Each byte of the indexes changed: what is copied still fits its pages, but for bounds, which are believed."""
+    schema = pa.schema([SCHEMA.field(name) for name in ("k", "row", "text", "last")])
+    rows = RECORDS.select(schema.names)
+    data = file_of(rows, schema)
+    footer = pq.read_metadata(io.BytesIO(data))
+    group = footer.row_group(footer.num_row_groups - 1)
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    begin = max(begin_of(chunk) + chunk.total_compressed_size for chunk in chunks)
+    outcomes = set()
+    for place in range(begin, len(data) - 8 - footer.serialized_size):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        sink = io.BytesIO()
+        writer = ParquetWriter(sink, schema, OPTIONS)
+        try:
+            for one in groups_of(bytes(flipped), schema):
+                assert one is not None
+                writer.copy(one, io.BytesIO(flipped))
+        except CorruptTableError:
+            outcomes.add("reported")
+            continue
+        writer.close()
+        assert pq.read_table(sink).num_rows == ROWS
+        assert_offsets_fit(sink.getvalue())
+        outcomes.add("copied")
+    assert outcomes == {"copied", "reported"}
 
 
 def test_row_groups_have_no_more_rows_than_they_may_have(monkeypatch: pytest.MonkeyPatch):

@@ -73,7 +73,7 @@ def _of_parquet(data: bytes) -> tuple[int, Looks]:
 
     def copied(data: bytes) -> object:
         groups = stored_row_groups(io.BytesIO(data), PATH, layout, rows)
-        return [list(group.chunks(io.BytesIO(data))) for group in groups if group is not None]
+        return [group.copy(io.BytesIO(data), bytes, 4) for group in groups if group is not None]
 
     def checked(data: bytes) -> object:
         footer = parquet.footer(io.BytesIO(data), PATH)

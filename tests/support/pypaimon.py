@@ -84,8 +84,8 @@ class PyPaimon:
     ) -> pa.Table:
         """Rows of the table in that directory, as it is now or was at a snapshot or tag.
 
-        `options` are dynamic options, `equal` values that columns must have, for the Python client; without rows the
-        Rust client gives columns of type null.
+        `options` are dynamic options, `equal` values that columns must have. Without rows the Rust client gives columns
+        of type null.
         """
         if client == "rust" and not self.has_rust:
             pytest.skip(f"{OPTIONAL} has no wheel for this platform")

@@ -158,6 +158,8 @@ def read_rust(request: Request) -> None:
     table = PaimonCatalog(request["catalog"]).get_table(request["name"])
     builder = table.new_read_builder(request["options"])
     names = request["columns"] or [field.name() for field in table.schema().fields()]
+    for name, value in request["equal"].items():
+        builder = builder.with_filter({"method": "equal", "field": name, "literals": [value]})
     batches = builder.with_projection(names).new_read().read(builder.new_scan().plan().splits())
     # Without rows there is no batch with the types.
     _save(

@@ -236,7 +236,7 @@ def test_row_groups_of_several_files_and_keys(tmp_path: Path, copied: list[int])
 
     table.compact(full=True)
 
-    assert len(copied) == 6
+    assert len(copied) == 12
     assert len(data_files(sound(table, 281))) > 1
     assert sorted(table.to_arrow().to_pylist(), key=str) == sorted(
         [{"a": a, "b": b} for a, b in [*pairs, ("004", 40)]], key=str
