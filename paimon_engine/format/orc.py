@@ -41,6 +41,7 @@ from paimon_engine.format.orc_far import read_far_stripe
 from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
 from paimon_engine.format.orc_types import open_orc
+from paimon_engine.format.stored import check_row_count
 from paimon_engine.predicate import Predicate, bind, conjuncts_of, may_match, with_values
 from paimon_engine.types import (
     MAX_LENGTH,
@@ -92,6 +93,7 @@ def read_matching(
     where: Predicate,
     *,
     path: str,
+    row_count: int | None = None,
     without_nan: Collection[str] = (),  # noqa: ARG001 - ORC's own ranges never include NaN
     limit: BatchLimit = BATCH_LIMIT,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -99,13 +101,20 @@ def read_matching(
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
 
-    Raises: CorruptTableError if the bytes are not an ORC file; UnsupportedError for timestamps that Arrow cannot count.
+    Raises: CorruptTableError if the bytes are not an ORC file, or one of another `row_count`; UnsupportedError for
+    timestamps that Arrow cannot count.
     """
-    return _stripe_rows(source, schema, where, path, limit)
+    return _stripe_rows(source, schema, where, path, limit, row_count=row_count)
 
 
 def _stripe_rows(
-    source: BinaryIO, schema: pa.Schema, where: Predicate | None, path: str, limit: BatchLimit
+    source: BinaryIO,
+    schema: pa.Schema,
+    where: Predicate | None,
+    path: str,
+    limit: BatchLimit,
+    *,
+    row_count: int | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Rows of the stripes that may match, in batches, each with the position of its first row in the file.
 
@@ -113,6 +122,7 @@ def _stripe_rows(
     """
     source = _heard(source)
     file = opened(source, path)
+    check_row_count(path, file.nrows, row_count)
     try:
         names = set(file.schema.names)
         wanted = [field for field in schema if field.name in names]
@@ -131,6 +141,7 @@ def _stripe_rows(
         raise UnsupportedError(f"{path}: {error}") from error
     except (OSError, KeyError, *WRONG) as error:
         raise _given_up(source, path, error) from error
+    check_row_count(path, position, row_count)
 
 
 class _HeardFile:

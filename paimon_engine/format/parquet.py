@@ -53,6 +53,7 @@ from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.format.parquet_index_copies import IndexBytes
 from paimon_engine.format.parquet_row_groups import Layout, MovedRowGroup, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_stored import StoredFile, open_parquet
+from paimon_engine.format.stored import check_row_count
 from paimon_engine.predicate import Predicate
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def read_matching(
     where: Predicate | None,
     *,
     path: str,
+    row_count: int | None = None,
     without_nan: Collection[str] = (),
     limit: BatchLimit = BATCH_LIMIT,
     row_groups: Collection[int] | None = None,
@@ -109,13 +111,14 @@ def read_matching(
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
     of those in `without_nan` the file is known to have no NaN, which footers do not show.
 
-    Raises: CorruptTableError if the bytes are not a Parquet file.
+    Raises: CorruptTableError if the bytes are not a Parquet file, or one of another `row_count`.
     """
     try:
         stored = StoredFile(source, path, limit, dictionary_columns)
         metadata = stored.metadata
         counts = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         starts = list(accumulate(counts, initial=0))
+        check_row_count(path, starts[-1], row_count)
         columns = schema if choose is None else choose(metadata)
         choice = RowChoice(stored, columns, where)
         for number, is_whole in matching_groups(stored.file(), where, without_nan):

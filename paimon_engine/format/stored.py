@@ -20,6 +20,12 @@ WRONG: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError,
 """What taking apart a record of another shape raises."""
 
 
+def check_row_count(path: str, found: int, declared: int | None) -> None:
+    """Raises CorruptTableError if a file has another number of rows than its manifest declares, if that is known."""
+    if declared is not None and found != declared:
+        raise damaged(path, f"it has {found} rows, its manifest says {declared}")
+
+
 def parse_object(data: str | bytes, path: str) -> dict[str, Any]:
     """The JSON object that a file consists of.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.predicate import bind, col
 from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from tests.table.conftest import MakeTable, Subject
 
@@ -77,6 +79,25 @@ def test_keys_are_looked_at_without_system_columns_too(subject: Subject) -> None
     location, file = bucket_location(subject.handle, EMPTY_ROW, 0), replace(subject.files[0], min_key=key(subject, 2))
     with pytest.raises(CorruptTableError, match=r"first key is \(1,\), its manifest says \(2,\)"):
         list(read_data_file(subject.handle, location, file, ["k"], with_system_columns=False))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("declared", [2, 4])
+def test_rows_are_counted_where_a_filter_leaves_some_out(
+    make_table: MakeTable, file_format: str, declared: int
+) -> None:
+    """A damaged footer with fewer row groups or stripes gives no error of its own."""
+    columns = {"k": pa.int64(), "v": pa.string()}
+    table = make_table(columns, primary_keys=["k"], options={"file.format": file_format})
+    subject = table.write({"k": [1, 5, 9], "v": ["a", "b", "c"]})
+    location, [file] = bucket_location(subject.handle, EMPTY_ROW, 0), subject.files
+    for number in (5, 1_000):
+        where = [bind(col("k") == number, pa.schema(columns))]
+        read = partial(read_data_file, subject.handle, location, columns=["k"], with_system_columns=False, where=where)
+
+        assert sum(batch.num_rows for batch in read(file)) in (0, 3)
+        with pytest.raises(CorruptTableError, match=f"it has 3 rows, its manifest says {declared}"):
+            list(read(replace(file, row_count=declared)))
 
 
 def test_a_deletion_vector_of_rows_that_the_file_does_not_have(subject: Subject) -> None:

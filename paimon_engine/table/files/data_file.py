@@ -146,7 +146,7 @@ def read_data_file(
         for first_row, found in _positioned(
             stream,
             pa.schema(made.wanted),
-            file.format,
+            file,
             path,
             skipping=skipping,
             scan=replace(scan, dictionary_columns=encoded),
@@ -334,7 +334,7 @@ def read_row_kinds(table: TableHandle, location: BucketLocation, file: DataFile)
 def _positioned(
     stream: BinaryIO,
     wanted: pa.Schema,
-    file_format: str,
+    file: DataFile,
     path: str,
     *,
     skipping: FileFilter | None,
@@ -350,6 +350,7 @@ def _positioned(
             wanted,
             where,
             path=path,
+            row_count=file.row_count,
             limit=limit,
             row_groups=scan.row_groups,
             dictionary_columns=dictionary_columns,
@@ -358,13 +359,12 @@ def _positioned(
     how: dict[str, Any] = {} if choice is None else {"choose": choice}
     if dictionary_columns:
         how["dictionary_columns"] = dictionary_columns
-    if skipping is not None and (reader := SKIPPING_READERS.get(file_format)) is not None:
-        yield from reader(
-            stream, wanted, skipping.where, path=path, without_nan=skipping.without_nan, limit=limit, **how
-        )
+    if skipping is not None and (reader := SKIPPING_READERS.get(file.format)) is not None:
+        how |= {"row_count": file.row_count, "without_nan": skipping.without_nan}
+        yield from reader(stream, wanted, skipping.where, path=path, limit=limit, **how)
         return
     first_row = 0
-    for rows in READERS[file_format](stream, wanted, path=path, limit=limit, **how):
+    for rows in READERS[file.format](stream, wanted, path=path, limit=limit, **how):
         yield first_row, rows
         first_row += rows.num_rows
 

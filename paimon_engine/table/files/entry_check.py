@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, PaimonWarning, damaged, naming
 from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
+from paimon_engine.format.stored import check_row_count
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.cut_bounds import cut_key, upper_key
 from paimon_engine.meta.manifest import DataFile
@@ -85,8 +86,8 @@ class RowCheck:
 
     def finish(self, *, is_complete: bool) -> None:
         """Raises CorruptTableError if rows are missing although the file was read completely (`is_complete`)."""
-        if is_complete and self.row_count != self._file.row_count:
-            raise damaged(self._path, f"it has {self.row_count} rows, its manifest says {self._file.row_count}")
+        if is_complete:
+            check_row_count(self._path, self.row_count, self._file.row_count)
         if self._last is not None:
             self._key(self._last.slice(self._last.num_rows - 1), "last")
             if self._beyond_bound and self._warns:
