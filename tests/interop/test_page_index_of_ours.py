@@ -14,12 +14,11 @@ import pytest
 
 from paimon_engine import Catalog, Table
 from paimon_engine.format import parquet
-from paimon_engine.format.parquet import ParquetWriter
 from tests.support.canonical import rows_of, values_of
 from tests.support.oracle import JavaPaimon
 from tests.support.page_indexes import assert_indexes_fit
 from tests.support.pypaimon import PyPaimon
-from tests.support.small_row_groups import make_row_groups_small
+from tests.support.small_row_groups import copied_row_groups, make_row_groups_small
 
 ROWS = 24_000
 GROUP_ROWS, PAGE_ROWS = 6_000, 1_000
@@ -64,14 +63,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """A table whose last compaction copied row groups, if it has a key, or made deletion vectors."""
     make_row_groups_small(monkeypatch, GROUP_ROWS)
     monkeypatch.setattr(parquet, "PAGE_ROWS", PAGE_ROWS)
-    copied: list[int] = []
-    copy = ParquetWriter.copy
-
-    def noted(self: ParquetWriter, group: Any, source: Any) -> None:
-        copied.append(group.row_count)
-        copy(self, group, source)
-
-    monkeypatch.setattr(ParquetWriter, "copy", noted)
+    copied = copied_row_groups(monkeypatch)
     options = TABLES[request.param]
     keys = ["k"] if "write-only" in options else []
     found = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=keys, options=options)

@@ -15,7 +15,7 @@ import pytest
 
 from paimon_engine import Catalog, StorageError, Table
 from paimon_engine.format.layout import BatchLimit
-from paimon_engine.format.parquet import ParquetWriter
+from paimon_engine.format.parquet_row_groups import StoredRowGroup
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.merge import frontier
 from paimon_engine.meta.manifest import DataFile
@@ -31,7 +31,7 @@ from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
 from tests.support.random_tables import RandomTable
 from tests.support.seeds import seeds
-from tests.support.small_row_groups import make_row_groups_small
+from tests.support.small_row_groups import copied_row_groups, make_row_groups_small
 from tests.table.conftest import KIND, MakeTable, Subject
 
 GROUP_ROWS = 7
@@ -49,20 +49,17 @@ def in_small_windows(
 
 
 @pytest.fixture(autouse=True)
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Makes row groups and windows small; how many rows those row groups had that were copied."""
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[StoredRowGroup]:
+    """Makes row groups and windows small; the row groups that were copied."""
     make_row_groups_small(monkeypatch, GROUP_ROWS)
     monkeypatch.setattr(frontier, "SMALL_ROWS", 1)
     monkeypatch.setattr(compaction_round, "RewriteTask", in_small_windows)
-    counts: list[int] = []
-    copy = ParquetWriter.copy
+    return copied_row_groups(monkeypatch)
 
-    def noted(self: ParquetWriter, group: Any, source: Any) -> None:
-        counts.append(group.row_count)
-        copy(self, group, source)
 
-    monkeypatch.setattr(ParquetWriter, "copy", noted)
-    return counts
+def rows_in(copied: Sequence[StoredRowGroup]) -> int:
+    """Rows of row groups."""
+    return sum(group.row_count for group in copied)
 
 
 def rows_of(keys: Sequence[int], **columns: Any) -> pa.Table:
@@ -80,7 +77,7 @@ def table_of(folder: Path, **options: str) -> Table:
     return Catalog(str(folder)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=given)
 
 
-def with_an_older_row(folder: Path, copied: list[int]) -> Table:
+def with_an_older_row(folder: Path, copied: list[StoredRowGroup]) -> Table:
     """A table of keys that its last compaction found new, but for one that it found before."""
     table = table_of(folder)
     table.write(rows_of([30]))
@@ -182,7 +179,7 @@ def described(files: Sequence[DataFile]) -> list[DataFile]:
 
 @pytest.mark.parametrize("mode", ["truncate(16)", "full", "counts", "none"])
 def test_manifests_say_of_copies_what_they_say_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: list[int], mode: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: list[StoredRowGroup], mode: str
 ):
     options = {"metadata.stats-mode": mode}
     table, plain = table_of(tmp_path / "copies", **options), table_of(tmp_path / "plain", **options)
@@ -193,31 +190,31 @@ def test_manifests_say_of_copies_what_they_say_of_others(
     monkeypatch.setattr(RowGroupCopies, "are_for_changelogs", False)
     plain.compact()
 
-    assert sum(copied) == 60
+    assert rows_in(copied) == 60
     assert described(changelog_files(table)) == described(changelog_files(plain))
 
 
 # ── which ones ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rows_that_are_all_new_are_encoded_once(tmp_path: Path, copied: list[int]):
+def test_rows_that_are_all_new_are_encoded_once(tmp_path: Path, copied: list[StoredRowGroup]):
     table = table_of(tmp_path)
     table.write(rows_of(range(0, 60, 2)))
     table.write(rows_of(range(1, 60, 2)))
 
     table.compact()
 
-    assert sum(copied) == 60
+    assert rows_in(copied) == 60
     assert changes_of(table) == [("+I", key) for key in range(60)]
     [data], [changelog] = table.files()["file_path"].to_pylist(), changelog_files(table)
     begin, end = 4, pq.read_metadata(data).row_group(0).total_byte_size
     assert (Path(data).with_name(changelog.name)).read_bytes()[begin:end] == Path(data).read_bytes()[begin:end]
 
 
-def test_a_row_group_with_an_older_row_is_encoded(tmp_path: Path, copied: list[int]):
+def test_a_row_group_with_an_older_row_is_encoded(tmp_path: Path, copied: list[StoredRowGroup]):
     table = with_an_older_row(tmp_path, copied)
 
-    assert 0 < sum(copied) < 60
+    assert 0 < rows_in(copied) < 60
     expected = [("+I", key) for key in range(60) if key != 30]
     assert changes_of(table) == sorted([*expected, ("-U", 30), ("+U", 30)], key=lambda row: row[1])
     encoded, copies = sorted(changelog_files(table), key=lambda file: file.row_count)
@@ -225,7 +222,7 @@ def test_a_row_group_with_an_older_row_is_encoded(tmp_path: Path, copied: list[i
     assert table.verify("rows").problems == ()
 
 
-def test_a_few_rows_are_not_read_back(tmp_path: Path, copied: list[int]):
+def test_a_few_rows_are_not_read_back(tmp_path: Path, copied: list[StoredRowGroup]):
     table = table_of(tmp_path)
     for key in range(GROUP_ROWS - 1):
         table.write(rows_of([key]))
@@ -249,7 +246,7 @@ def test_a_few_rows_are_not_read_back(tmp_path: Path, copied: list[int]):
     ids=lambda options: " ".join(f"{name}={value}" for name, value in options.items()),
 )
 def test_changelogs_that_are_written_otherwise_are_encoded(
-    tmp_path: Path, copied: list[int], options: Mapping[str, str]
+    tmp_path: Path, copied: list[StoredRowGroup], options: Mapping[str, str]
 ):
     table = table_of(tmp_path, **options)
     table.write(rows_of(range(0, 60, 2)))
@@ -262,7 +259,7 @@ def test_changelogs_that_are_written_otherwise_are_encoded(
     assert table.verify("rows").problems == ()
 
 
-def test_values_without_bounds_are_read_back(tmp_path: Path, copied: list[int]):
+def test_values_without_bounds_are_read_back(tmp_path: Path, copied: list[StoredRowGroup]):
     """Footers do not say that a column has NaN, which manifests have to."""
     table = table_of(tmp_path)
     numbers = [float("nan") if key == 40 else key / 2 for key in range(0, 60, 2)]
@@ -277,12 +274,12 @@ def test_values_without_bounds_are_read_back(tmp_path: Path, copied: list[int]):
     assert table.verify("rows").problems == ()
 
 
-def test_first_row_tables_copy_what_is_new(tmp_path: Path, copied: list[int]):
+def test_first_row_tables_copy_what_is_new(tmp_path: Path, copied: list[StoredRowGroup]):
     table = table_of(tmp_path, **{"merge-engine": "first-row"})
     table.write(rows_of(range(0, 60, 2)))
     table.write(rows_of(range(1, 60, 2)))
     table.compact()
-    assert sum(copied) == 60
+    assert rows_in(copied) == 60
     table.write(rows_of(range(55, 200)))
 
     table.compact()
@@ -292,7 +289,9 @@ def test_first_row_tables_copy_what_is_new(tmp_path: Path, copied: list[int]):
 
 
 @pytest.mark.parametrize("window_rows", [3, 10])
-def test_updates_beside_new_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: list[int], window_rows: int):
+def test_updates_beside_new_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: list[StoredRowGroup], window_rows: int
+):
     """Keys that come in order, as those of events do, and now and then an older one again."""
     monkeypatch.setattr(compaction_round, "RewriteTask", partial(in_small_windows, window_rows=window_rows))
     table, state = table_of(tmp_path, **{"target-file-size": "4 kb"}), {}
@@ -340,7 +339,9 @@ def test_nothing_is_left_where_the_data_file_cannot_be_read_back(tmp_path: Path,
 # ── readers ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_java_reads_changelogs_with_copies(tmp_path: Path, copied: list[int], oracle: JavaPaimon, newest: NewestPaimon):
+def test_java_reads_changelogs_with_copies(
+    tmp_path: Path, copied: list[StoredRowGroup], oracle: JavaPaimon, newest: NewestPaimon
+):
     table = with_an_older_row(tmp_path, copied)
     last = table.latest_snapshot_id() or 0
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import AddColumn, Catalog, CorruptTableError, RenameColumn, SetOption, Table, UpdateColumnType
-from paimon_engine.format.parquet import ParquetWriter
+from paimon_engine.format.parquet_row_groups import StoredRowGroup
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import CommitKind
@@ -26,7 +26,7 @@ from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
 from tests.support.random_tables import RandomTable, python_limit
 from tests.support.seeds import seeds
-from tests.support.small_row_groups import make_row_groups_small
+from tests.support.small_row_groups import copied_row_groups, make_row_groups_small
 from tests.table.conftest import KIND, MakeTable, Subject
 
 GROUP_ROWS = 7
@@ -44,18 +44,15 @@ Columns = Mapping[str, Any]
 
 
 @pytest.fixture(autouse=True)
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Makes row groups small; the numbers of those that were copied."""
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[StoredRowGroup]:
+    """Makes row groups small; those that were copied."""
     make_row_groups_small(monkeypatch, GROUP_ROWS)
-    numbers: list[int] = []
-    copy = ParquetWriter.copy
+    return copied_row_groups(monkeypatch)
 
-    def noted(self: ParquetWriter, group: Any, source: Any) -> None:
-        numbers.append(group.number)
-        copy(self, group, source)
 
-    monkeypatch.setattr(ParquetWriter, "copy", noted)
-    return numbers
+def numbers(copied: Sequence[StoredRowGroup]) -> list[int]:
+    """Their numbers in the files they come from."""
+    return [group.number for group in copied]
 
 
 # ── as without copies ───────────────────────────────────────────────────────────────────────────
@@ -152,7 +149,7 @@ def sound(table: Table, rows: int) -> Table:
     return table
 
 
-def test_what_no_other_run_reaches_into_is_copied(tmp_path: Path, copied: list[int]):
+def test_what_no_other_run_reaches_into_is_copied(tmp_path: Path, copied: list[StoredRowGroup]):
     table = table_of(tmp_path, BASE)
     [base] = data_files(table)
     footer, data = pq.read_metadata(base), base.read_bytes()
@@ -160,7 +157,7 @@ def test_what_no_other_run_reaches_into_is_copied(tmp_path: Path, copied: list[i
 
     table.compact(full=True)
 
-    assert copied == FREE
+    assert numbers(copied) == FREE
     [path] = data_files(sound(table, 71))
     pages = footer.row_group(2).column(4)
     begin = pages.data_page_offset
@@ -174,7 +171,7 @@ def test_what_no_other_run_reaches_into_is_copied(tmp_path: Path, copied: list[i
 
 @pytest.mark.parametrize(("rows_max", "expected"), [(2, FREE), (1, [0, 1, 2, 3, 8, 9])])
 def test_small_files_leave_gaps(
-    tmp_path: Path, copied: list[int], monkeypatch: pytest.MonkeyPatch, rows_max: int, expected: list[int]
+    tmp_path: Path, copied: list[StoredRowGroup], monkeypatch: pytest.MonkeyPatch, rows_max: int, expected: list[int]
 ):
     monkeypatch.setattr(row_group_copies, "PROBED_ROWS_MAX", rows_max)
     # Only files of an eighth of the others' bytes are looked into: the base is much larger than the two rows.
@@ -184,22 +181,22 @@ def test_small_files_leave_gaps(
 
     table.compact(full=True)
 
-    assert copied == expected
+    assert numbers(copied) == expected
     sound(table, 71)
 
 
-def test_files_of_one_run_are_joined_by_their_row_groups(tmp_path: Path, copied: list[int]):
+def test_files_of_one_run_are_joined_by_their_row_groups(tmp_path: Path, copied: list[StoredRowGroup]):
     options = {"merge-engine": "partial-update"}
     table = table_of(tmp_path, rows_of(range(70)), **options)
     table.write(rows_of(range(70, 119)))
 
     table.compact(full=True)
 
-    assert copied == [*range(10), *range(7)]
+    assert numbers(copied) == [*range(10), *range(7)]
     assert len(data_files(sound(table, 119))) == 1
 
 
-def test_small_row_groups_are_merged(tmp_path: Path, copied: list[int]):
+def test_small_row_groups_are_merged(tmp_path: Path, copied: list[StoredRowGroup]):
     table = table_of(tmp_path, rows_of(range(0, 142, 2), text=[f"{key:0300}" for key in range(71)]))
     sizes = row_group_sizes(data_files(table)[0])
     assert min(sizes) == sizes[10]
@@ -209,7 +206,7 @@ def test_small_row_groups_are_merged(tmp_path: Path, copied: list[int]):
         make_row_groups_small(patch, GROUP_ROWS, copied_bytes_min=min(sizes) + 1)
         table.compact(full=True)
 
-    assert copied == FREE
+    assert numbers(copied) == FREE
 
 
 def row_group_sizes(path: Path) -> list[int]:
@@ -218,7 +215,7 @@ def row_group_sizes(path: Path) -> list[int]:
     return [sum(one.column(index).total_compressed_size for index in range(one.num_columns)) for one in groups]
 
 
-def test_row_groups_of_several_files_and_keys(tmp_path: Path, copied: list[int]):
+def test_row_groups_of_several_files_and_keys(tmp_path: Path, copied: list[StoredRowGroup]):
     schema = pa.schema([pa.field("a", pa.string(), nullable=False), pa.field("b", pa.int32(), nullable=False)])
     table = Catalog(str(tmp_path)).create_table(
         "db.t", schema=schema, primary_keys=["a", "b"], options={"bucket": "1", "target-file-size": "2 kb"}
@@ -243,7 +240,7 @@ def test_row_groups_of_several_files_and_keys(tmp_path: Path, copied: list[int])
     )
 
 
-def test_parts_copy_row_groups_in_their_range_of_keys(tmp_path: Path, copied: list[int]):
+def test_parts_copy_row_groups_in_their_range_of_keys(tmp_path: Path, copied: list[StoredRowGroup]):
     table = table_of(tmp_path, rows_of(range(0, 1400, 2)))
     for key in (57, 100, 1111):
         table.write(rows_of([key]))
@@ -252,11 +249,11 @@ def test_parts_copy_row_groups_in_their_range_of_keys(tmp_path: Path, copied: li
 
     assert result.buckets[0].tasks > 2
     assert 50 < len(copied) < 97
-    assert len(set(copied)) == len(copied)
+    assert len({*numbers(copied)}) == len(copied)
     sound(table, 702)
 
 
-def test_files_stay_near_their_target_size(tmp_path: Path, copied: list[int]):
+def test_files_stay_near_their_target_size(tmp_path: Path, copied: list[StoredRowGroup]):
     texts = {"text": [str(Random(key).getrandbits(800)) for key in range(700)]}
     table = table_of(tmp_path, rows_of(range(700), **texts))
     target = sum(row_group_sizes(data_files(table)[0])) // 10
@@ -322,7 +319,7 @@ CASES: dict[str, tuple[Callable[[Path], Table], list[int]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_whether_they_are_copied_where_there_is(tmp_path: Path, case: str, copied: list[int]):
+def test_whether_they_are_copied_where_there_is(tmp_path: Path, case: str, copied: list[StoredRowGroup]):
     make, expected = CASES[case]
     table = make(tmp_path)
     write_late(table)
@@ -330,11 +327,11 @@ def test_whether_they_are_copied_where_there_is(tmp_path: Path, case: str, copie
 
     table.compact(full=True)
 
-    assert copied == expected
+    assert numbers(copied) == expected
     assert_same_rows(rows, sound(table, rows.num_rows).to_arrow())
 
 
-def test_files_with_deleted_rows_are_not_copied(tmp_path: Path, copied: list[int]):
+def test_files_with_deleted_rows_are_not_copied(tmp_path: Path, copied: list[StoredRowGroup]):
     options = {"deletion-vectors.enabled": "true", "compaction.delete-ratio-threshold": "0.01"}
     table = table_of(tmp_path, BASE, **options)
     table.compact(full=True)
