@@ -10,8 +10,10 @@ Source: `parquet.thrift` of the Parquet format, `PageIndex.md`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow.parquet as pq
@@ -34,6 +36,8 @@ _KINDS: Final = {
 }
 _INDEXES_BYTES_MAX: Final = 16 << 20
 """Of a kind, of all columns of a row group. Pages have 20,000 rows or 1 MiB, and bounds of texts are cut."""
+_GAP_BYTES_MAX: Final = 4_096
+"""Indexes of copies are behind those of all row groups (`parquet_index_copies`)."""
 _TRUE: Final = 1
 """In a list of booleans; false is 2, or 0."""
 
@@ -119,14 +123,27 @@ class PageIndexes:
         return self._stored[kind]
 
     def _spans(self, places: Sequence[tuple[int, int]]) -> Sequence[bytes]:
-        """Bytes at these offsets, of these lengths, which are near each other."""
-        begin = min((offset for offset, size in places if size), default=0)
-        end = max((offset + size for offset, size in places), default=0)
-        if begin < 0 or any(size < 0 for _, size in places) or end - begin > _INDEXES_BYTES_MAX:
-            raise NotAStructureError("indexes are too large, or far from each other")
+        """Bytes at these offsets, of these lengths; those near each other are read at once."""
+        if any(offset < 0 or size < 0 for offset, size in places):
+            raise NotAStructureError("an index is in front of the file")
+        runs: list[tuple[int, int]] = []
+        for begin, end in sorted((offset, offset + size) for offset, size in places if size):
+            if runs and begin - runs[-1][1] <= _GAP_BYTES_MAX:
+                runs[-1] = runs[-1][0], max(end, runs[-1][1])
+            else:
+                runs.append((begin, end))
+        if sum(end - begin for begin, end in runs) > _INDEXES_BYTES_MAX:
+            raise NotAStructureError("indexes are too large")
+        data = {begin: self._bytes(begin, end) for begin, end in runs}
+        found = []
+        for offset, size in places:
+            begin = runs[bisect_right(runs, (offset, inf)) - 1][0] if size else offset
+            found.append(data[begin][offset - begin : offset - begin + size] if size else b"")
+        return found
+
+    def _bytes(self, begin: int, end: int) -> bytes:
         self._source.seek(begin)
-        data = self._source.read(end - begin)
-        return [data[offset - begin : offset - begin + size] if size else b"" for offset, size in places]
+        return self._source.read(end - begin)
 
 
 def _places(footer: bytes, begin: int) -> Sequence[Mapping[int, int]]:

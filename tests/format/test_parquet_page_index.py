@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine.errors import CorruptTableError
-from paimon_engine.format.parquet import read_matching
+from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.parquet import ParquetWriter, read_matching
+from paimon_engine.format.parquet_chunk_check import StoredFooter
+from paimon_engine.format.parquet_page_index import PageIndexes
 from paimon_engine.format.parquet_page_sizes import begin_of
 from paimon_engine.predicate import Predicate, col
 from paimon_engine.storage.remote_file import RemoteFile
@@ -89,10 +93,41 @@ def test_little_is_read_of_a_file_in_a_store(where: Predicate, count: int, names
     assert len(requests) < 12
 
 
+def test_the_indexes_of_a_row_group_are_read_alone() -> None:
+    """Those of its copied columns lie behind those of all row groups."""
+    groups = 60
+    schema = pa.schema([("k", pa.int64()), *((f"v{index}", pa.int64()) for index in range(40)), ("_KEY_k", pa.int64())])
+    sink = io.BytesIO()
+    writer = ParquetWriter(sink, schema, WriteOptions(copies={"_KEY_k": "k"}))
+    for number in range(groups):
+        writer.write(pa.record_batch([pa.array([number])] * len(schema), schema=schema))
+        writer.close_row_group()
+    writer.close()
+
+    class Counted(io.BytesIO):
+        taken = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            data = super().read(size)
+            self.taken += len(data)
+            return data
+
+    metadata, source = pq.read_metadata(sink), Counted(sink.getvalue())
+    footer = StoredFooter(io.BytesIO(sink.getvalue()), metadata, "f.parquet")
+    for number in (0, groups // 2, groups - 1):
+        source.taken = 0
+        indexes = PageIndexes(source, partial(footer.of_group, number), metadata.row_group(number))
+        for index in (0, len(schema) - 1):
+            bounds = indexes.bounds(index)
+            assert bounds == [(number.to_bytes(8, "little"), number.to_bytes(8, "little"), 0)]
+        assert source.taken < len(index_bytes(sink.getvalue())) / 20
+
+
 def index_bytes(data: bytes) -> range:
     """Where the page indexes are: between the last column chunk and the footer."""
     metadata = pq.read_metadata(io.BytesIO(data))
-    chunks = [metadata.row_group(0).column(index) for index in range(metadata.num_columns)]
+    group = metadata.row_group(metadata.num_row_groups - 1)
+    chunks = [group.column(index) for index in range(metadata.num_columns)]
     end = max(begin_of(chunk) + chunk.total_compressed_size for chunk in chunks)
     return range(end, len(data) - 8 - metadata.serialized_size)
 
