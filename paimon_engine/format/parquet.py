@@ -51,6 +51,7 @@ from paimon_engine.format.parquet_encoding import (
 )
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.format.parquet_index_copies import IndexBytes
+from paimon_engine.format.parquet_nan import leaves_with_nan, without_nan_bounds
 from paimon_engine.format.parquet_row_groups import Layout, MovedRowGroup, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_stored import StoredFile, open_parquet
 from paimon_engine.format.stored import check_row_count
@@ -165,6 +166,7 @@ class ParquetWriter:
         self._writer: pq.ParquetWriter | None = None
         self._footer: list[pq.FileMetaData] = []
         self._shifts: list[dict[str, int]] = []
+        self._with_nan: list[Collection[int]] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -230,6 +232,7 @@ class ParquetWriter:
         rows = joined_rows(self._pending, self._schema)
         if self._variants is not None:
             rows = self._variants.table(rows)
+        self._with_nan.append(leaves_with_nan(rows))
         for name, column in _long_texts(rows):
             bounds = pc.min_max(column)
             self._widen(name, bounds["min"].as_py(), bounds["max"].as_py())
@@ -288,6 +291,8 @@ class ParquetWriter:
         indexes = IndexBytes(begin, before)
         if self._marks_timestamps:
             footer = with_timestamps(footer, self._leaves)
+        if any(self._with_nan):
+            footer = without_nan_bounds(footer, self._with_nan)
         if self._copies.sources:
             footer = with_copies(footer, self._copies, self._shifts, indexes)
         if any(self._groups):

@@ -8,8 +8,8 @@ so with a file if
 3. no two names differ only in case, which Spark ignores;
 4. no default values replace its nulls, and it has the values of keys, and of partition columns, unless Spark gets them
    otherwise (`partition_columns`);
-5. it has no NaN. The ranges of row groups of files written through Arrow leave NaN out, and Spark trusts them: with a
-   filter `d > 5`, also one of the user's own, rows with NaN would be lost;
+5. it has no NaN. The ranges of row groups that pypaimon and older releases write leave NaN out, and Spark trusts them:
+   with a filter `d > 5`, also one of the user's own, rows with NaN would be lost;
 6. Spark's file systems reach it under its path.
 
 The filter of the read must be one that Spark decides in the same way (`conditions`). A filter of the user's own is for
