@@ -10,14 +10,14 @@ Source: `parquet.thrift` of the Parquet format, `ColumnOrder`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_engine.arrow_values import as_numbers
-from paimon_engine.format.layout import leaf_arrays, leaves_of
+from paimon_engine.format.layout import leaves_of
 from paimon_engine.format.parquet_fields import (
     ChunkStatistics,
     ColumnChunk,
@@ -48,27 +48,28 @@ _COLUMN_INDEX: Final = {ColumnChunk.COLUMN_INDEX_OFFSET, ColumnChunk.COLUMN_INDE
 
 
 def leaves_with_nan(rows: pa.Table) -> frozenset[int]:
-    """The indices of the columns of a Parquet file, with the parts of nested ones, in which these rows have NaN."""
-    return frozenset(_leaves_with_nan(rows))
+    """The indices of the columns of a Parquet file, with the fields of rows, in which these rows have NaN.
+
+    Without those in lists and maps, for which filters are not pushed down, and which may be large vectors.
+    """
+    return frozenset(_leaves_with_nan([column.chunks for column in rows.columns], rows.schema.types, 0))
 
 
-def _leaves_with_nan(rows: pa.Table) -> Iterator[int]:
-    index = 0
-    for column in rows.columns:
-        types = [*leaves_of(column.type)]
-        if any(map(pa.types.is_floating, types)):
-            for number, leaves in enumerate(zip(*map(leaf_arrays, column.chunks), strict=True)):
-                if any(map(_has_nan, leaves)):
-                    yield index + number
-        index += len(types)
+def _leaves_with_nan(columns: Iterable[Sequence[pa.Array]], types: Sequence[pa.DataType], index: int) -> Iterator[int]:
+    """The same of columns, in chunks, of these types, of which the first one begins at an index."""
+    for chunks, kind in zip(columns, types, strict=True):
+        if pa.types.is_struct(kind) and chunks:
+            parts = zip(*(chunk.flatten() for chunk in chunks), strict=True)
+            yield from _leaves_with_nan(parts, [field.type for field in kind], index)
+        elif pa.types.is_floating(kind) and any(map(_has_nan, chunks)):
+            yield index
+        index += sum(1 for _ in leaves_of(kind))
 
 
 def _has_nan(leaf: pa.Array) -> bool:
-    if not pa.types.is_floating(leaf.type) or not len(leaf):
-        return False
-    # NumPy passes NaN on. What lies below nulls may be NaN, and does not count.
-    found = np.isnan(as_numbers(leaf).min()) if not leaf.null_count else np.isnan(as_numbers(leaf.drop_null())).any()
-    return bool(found)
+    # What lies below nulls may be NaN, and does not count. NumPy passes NaN on.
+    values = leaf.drop_null() if leaf.null_count else leaf
+    return len(values) > 0 and bool(np.isnan(as_numbers(values).min()))
 
 
 def without_nan_bounds(footer: bytes, groups: Sequence[Collection[int]]) -> bytes:
