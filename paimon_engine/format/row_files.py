@@ -13,7 +13,8 @@ from pyarrow import orc
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.avro_rows import AvroWriter
-from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.layout import WriteOptions, leaves_of
+from paimon_engine.format.parquet_encoding import stored_paths
 from paimon_engine.format.text_rows import flat, flat_schema, json_lines
 
 WriteBatch: TypeAlias = Callable[[pa.RecordBatch], object]
@@ -38,7 +39,11 @@ def row_file(sink: BinaryIO, schema: pa.Schema, file_format: str) -> Iterator[Wr
 
 @contextmanager
 def _parquet(sink: BinaryIO, schema: pa.Schema) -> Iterator[WriteBatch]:
-    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    # The ranges of Arrow leave NaN out, which Java and Spark take for the largest number (`parquet_nan`).
+    leaves = [leaf for field in schema for leaf in leaves_of(field.type)]
+    paths = zip(stored_paths(schema), leaves, strict=True)
+    bounded = [path for path, leaf in paths if not pa.types.is_floating(leaf)]
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_statistics=bounded) as writer:
         yield writer.write_batch
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,22 @@ def test_nested_columns_and_bytes_are_texts_in_csv_and_json(catalog: Catalog, tm
     assert (tmp_path / "out.csv").read_text() == '"a","b","d"\n"[1, null]","eA==",nan\n,,1.5\n'
     lines = [json.loads(line) for line in (tmp_path / "out.json").read_text().splitlines()]
     assert lines == [{"a": [1, None], "b": "eA==", "d": "NaN"}, {"a": None, "b": None, "d": 1.5}]
+
+
+def test_floating_point_columns_have_no_ranges_in_parquet(catalog: Catalog, tmp_path: Path):
+    """Arrow's leave NaN out, and Spark, for which NaN is the largest number, would skip its rows."""
+    row = pa.struct([("f", pa.float32()), ("n", pa.int32())])
+    schema = pa.schema([("id", pa.int64()), ("x", pa.float64()), ("row", row), ("list", pa.list_(pa.float64()))])
+    made = catalog.create_table("db.floats", schema=schema)
+    made.write(pa.table([[1, 2], [nan, 1.0], [{"f": 2.0, "n": 1}, None], [[1.0], None]], schema=schema))
+    for name, columns in (("all", None), ("floats", ["x"])):
+        made.export(str(tmp_path / f"{name}.parquet"), columns=columns)
+
+    group = pq.read_metadata(tmp_path / "all.parquet").row_group(0)
+    bounded = {group.column(index).path_in_schema: group.column(index).is_stats_set for index in range(5)}
+    assert bounded == {"id": True, "x": False, "row.f": False, "row.n": True, "list.list.element": False}
+    assert not pq.read_metadata(tmp_path / "floats.parquet").row_group(0).column(0).is_stats_set
+    assert str(pq.read_table(tmp_path / "floats.parquet")["x"].to_pylist()) == "[nan, 1.0]"
 
 
 def test_formats_have_one_name_everywhere():
