@@ -22,14 +22,13 @@ import pyarrow as pa
 from paimon_engine.format.parquet_fields import (
     ColumnChunk,
     ColumnMetaData,
-    DataPageHeader,
     FileMetaData,
-    PageHeader,
     RowGroup,
     SchemaElement,
 )
 from paimon_engine.format.parquet_footer import is_leaf
 from paimon_engine.format.parquet_index_copies import IndexBytes, moved_index
+from paimon_engine.format.parquet_page_sizes import page_head
 from paimon_engine.format.thrift_compact import (
     BINARY,
     LIST,
@@ -97,14 +96,9 @@ def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
     for _ in range(count):
         begin, values = position, 0
         while values < rows:
-            reader = Reader(row_group, position)
-            head = {number: value for number, _, value in reader.structure()}
-            position = reader.at + number_of(head[PageHeader.COMPRESSED_PAGE_SIZE])
-            values += (
-                number_in(head[PageHeader.DATA_PAGE_HEADER], DataPageHeader.NUM_VALUES)
-                if PageHeader.DATA_PAGE_HEADER in head
-                else 0
-            )
+            head, behind = page_head(row_group, position)
+            position = behind + head.stored_bytes
+            values += head.values
         chunks.append(row_group[begin:position])
     return chunks
 

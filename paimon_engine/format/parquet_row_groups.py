@@ -273,8 +273,9 @@ def stored_row_groups(
             descriptions = elements(fields[FileMetaData.ROW_GROUPS])
             for number in wanted:
                 described, group = descriptions[number], metadata.row_group(number)
-                indexes = _indexes(source, described, metadata, number)
-                if indexes is not None and _is_known(group, described, layout.codec):
+                if not _is_known(group, described, layout.codec):
+                    continue
+                if (indexes := _indexes(source, described, metadata, number)) is not None:
                     found[number] = _stored(path, number, described, indexes, bounds_of)
     except _WRONG as error:
         raise unreadable(path, "a Parquet file", error) from error
