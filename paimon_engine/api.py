@@ -132,7 +132,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         (`CommitMessage.to_json`, `from_json`); their files are orphans for clean-ups until they are committed.
 
         Where rows of one key are prepared side by side, the table's `sequence.field` decides which are newer; without
-        one those of the higher `order`, 0 to 1,048,575. Of equal order nothing says it, as of two writers in Java.
+        one those of the higher `order`, 0 to 1,048,575. Of equal order nothing says it, as of two jobs that write at
+        the same time; what is read then is what Java reads, and a full compaction leaves it.
         Rows of a Spark DataFrame are numbered by its partitions, so that it takes no `order`.
 
         Raises: as `write`; UnsupportedError for tables whose keys choose their buckets (`bucket` = -1 with a primary

@@ -63,10 +63,10 @@ def clustered_bucket(files: Sequence[DataFile], schema: TableSchema, schema_of: 
     """The files of a bucket as a compaction sees them. Raises: CorruptTableError for keys of other types."""
     columns = order_columns(schema)
     assert columns is not None
-    upper = [file for file in files if file.level]
+    level_0, upper = ([file for file in files if bool(file.level) is above] for above in (False, True))
     same = {schema_id: has_same_order(schema_of(schema_id), schema) for schema_id in {file.schema_id for file in upper}}
     return ClusteredBucket(
-        tuple(sections([file for file in files if not file.level], key_order(schema.key_type))),
+        tuple(sections(level_0, key_order(schema.key_type), schema.table_options.sort_spill_threshold)),
         tuple(sections([file for file in upper if same[file.schema_id]], key_order(columns))),
         tuple(file for file in upper if not same[file.schema_id]),
     )

@@ -24,7 +24,7 @@ from paimon_engine.lsm.clustered import (
 )
 from paimon_engine.lsm.column_packs import ColumnPack, pack_column_groups
 from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
-from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
+from paimon_engine.lsm.levels import SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
 from paimon_engine.lsm.sections import Section, files_of, sections
 from paimon_engine.meta.manifest import DataFile
@@ -248,7 +248,10 @@ def plan_bucket(
     drop_deletes = drop_deletes and not options.is_chain_table
     to_highest = pick.output_level == level_max
     changes = _changes(pick, options, to_highest=to_highest)
-    rewrites, upgrades, uncounted = _split(pick, order, options, changes, stale, to_highest=to_highest)
+    picked = {file.name for run in pick.runs for file in run.files}
+    # In order of commit: it decides where sequence numbers are equal.
+    merged = sections([file for file in files if file.name in picked], order, options.sort_spill_threshold)
+    rewrites, upgrades, uncounted = _split(pick, merged, options, changes, stale, to_highest=to_highest)
     if not rewrites and not upgrades:
         return NothingToDo("every picked file is at its level already")
     return CompactTask(
@@ -281,16 +284,16 @@ def _changes(pick: Pick, options: TableOptions, *, to_highest: bool) -> ChangeDe
 
 def _split(
     pick: Pick,
-    order: KeyOrder,
+    merged: Sequence[Section],
     options: TableOptions,
     changes: ChangeDetection | None,
     stale: Collection[str],
     *,
     to_highest: bool,
 ) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...], tuple[DataFile, ...]]:
-    """Groups of sections to rewrite, files that only change their level, and files in the groups that are `uncounted`.
+    """Groups of the `merged` sections to rewrite, files that only change their level, and files that are `uncounted`.
 
-    The latter have no delete records by their manifest entries, which do not prove it.
+    The latter are in the groups, and have no delete records by their manifest entries, which do not prove it.
     """
     small_bytes = small_file_bytes(options)
     rewrites: list[tuple[Section, ...]] = []
@@ -323,7 +326,7 @@ def _split(
             rewrites.append(tuple(candidates))
         candidates.clear()
 
-    for section in sections([file for run in pick.runs for file in run.files], order):
+    for section in merged:
         if len(section) > 1:
             candidates.append(section)
             continue

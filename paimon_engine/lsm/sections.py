@@ -34,14 +34,27 @@ def section_size_bytes(section: Section) -> int:
     return sum(file.size_bytes for run in section for file in run)
 
 
-def sections(files: Sequence[DataFile], order: KeyOrder) -> list[Section]:
-    """Sections in key order; no key is in two of them. Each has the minimum number of runs for its files."""
+def sections(files: Sequence[DataFile], order: KeyOrder, runs_in_memory_max: int | None = None) -> list[Section]:
+    """Sections in key order; no key is in two of them. Each has the minimum number of runs for its files.
+
+    For a merge `files` are in order of commit, and `runs_in_memory_max` is given: where files were `written_at_once`,
+    the order of the runs decides between equal sequence numbers, and is that of Java (`ordered_section`).
+    """
     numbers = order.numbers([file.min_key for file in files] + [file.max_key for file in files])
     if numbers is not None and (numbers[: len(files)] <= numbers[len(files) :]).all():
         overlapping = _overlapping_by_number(files, numbers[: len(files)], numbers[len(files) :])
     else:
         overlapping = _overlapping(files, order)
-    return [_runs(members, order) if len(members) > 1 else ((members[0],),) for members in overlapping]
+    return [_ordered(members, order, runs_in_memory_max) for members in overlapping]
+
+
+def _ordered(files: Sequence[DataFile], order: KeyOrder, runs_in_memory_max: int | None) -> Section:
+    """The runs of files that overlap."""
+    if len(files) == 1:
+        return ((files[0],),)
+    if runs_in_memory_max is None or not written_at_once(files):
+        return _runs(files, order)
+    return ordered_section(files, order, runs_in_memory_max, is_planned_whole=False)
 
 
 def _overlapping(files: Sequence[DataFile], order: KeyOrder) -> list[list[DataFile]]:
@@ -79,16 +92,29 @@ def _runs(files: Sequence[DataFile], order: KeyOrder) -> Section:
             number = len(runs)
             runs.append([file])
         heapq.heappush(ends, (order(file.max_key), number))
-    return tuple(sorted(map(tuple, runs), key=_sequence_range))
+    return tuple(sorted(map(tuple, runs), key=sequence_range))
 
 
 def arrived_in_order(section: Section) -> bool:
     """Whether every record of a run is older than all records of the next run, by sequence number."""
-    ranges = [_sequence_range(run) for run in section]
+    ranges = [sequence_range(run) for run in section]
     return all(older[1] < newer[0] for older, newer in pairwise(ranges))
 
 
-def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
+def written_at_once(files: Iterable[DataFile]) -> bool:
+    """Whether files of a bucket may have records of equal sequence numbers, as those of writers side by side have.
+
+    One writer after another, and compactions, leave each file of level 0 and each level above it numbers of its own.
+    """
+    levels: dict[int | str, list[DataFile]] = {}
+    for file in files:
+        levels.setdefault(file.level or file.name, []).append(file)
+    ranges = sorted(map(sequence_range, levels.values()))
+    return any(older[1] >= newer[0] for older, newer in pairwise(ranges))
+
+
+def sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
+    """Smallest and largest sequence number in a run."""
     return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
 
 

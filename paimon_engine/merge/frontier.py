@@ -12,6 +12,7 @@ less than a tenth of decoding and encoding.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.format.layout import dictionary_decoded
 from paimon_engine.merge.keys import Keys, count_up_to, indices_of, join_keys, normalise_keys
+from paimon_engine.merge.ties import RunRows, Ties
 from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
 from paimon_engine.types import RowType
 
@@ -34,8 +36,15 @@ class _RunCursor:
     """A sorted stream of batches, read up to some position of the current one."""
 
     def __init__(
-        self, batches: Iterator[pa.RecordBatch], keys_of: Callable[[pa.RecordBatch], Keys], *, leads: bool
+        self,
+        batches: Iterator[pa.RecordBatch],
+        keys_of: Callable[[pa.RecordBatch], Keys],
+        number: int,
+        *,
+        leads: bool,
     ) -> None:
+        self.number = number
+        """Its place among all runs."""
         self.leads = leads
         self._batches = batches
         self._keys_of = keys_of
@@ -107,36 +116,47 @@ def join_batches(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(parts)
 
 
-def _without_lone_followers(
-    parts: Sequence[tuple[bool, tuple[pa.RecordBatch, Keys]]],
-) -> list[tuple[pa.RecordBatch, Keys]]:
+_TakenRows = tuple[_RunCursor, pa.RecordBatch, Keys]
+"""Rows of a run, and their keys."""
+
+
+def _without_lone_followers(parts: Sequence[_TakenRows]) -> list[_TakenRows]:
     """Rows and keys of runs that lead or follow, the latter only those of keys that a leading run has."""
-    leading = [keys for leads, (_, keys) in parts if leads]
+    leading = [keys for run, _, keys in parts if run.leads]
     found = []
-    for leads, (rows, keys) in parts:
-        if leads:
-            found.append((rows, keys))
+    for run, rows, keys in parts:
+        if run.leads:
+            found.append((run, rows, keys))
             continue
         wanted = np.zeros(len(keys), np.bool_)
         for others in leading:
             wanted[indices_of(others, keys)] = True
         places = np.flatnonzero(wanted)
         if len(places):
-            found.append((pc.take(rows, pa.array(places), boundscheck=False), keys[places]))
+            found.append((run, pc.take(rows, pa.array(places), boundscheck=False), keys[places]))
     return found
 
 
-def _next_window(live: Sequence[_RunCursor], sequence: SequenceOrder, *, with_followers: bool) -> Window | None:
+def _next_window(
+    live: Sequence[_RunCursor], sequence: SequenceOrder, ties: Ties | None, *, with_followers: bool
+) -> Window | None:
     """The rows of the runs up to the frontier, if any are wanted."""
     ends = [run.last_key for run in live if not run.is_last]
     frontier = min(ends) if ends else max(run.last_key for run in live)
-    found = [(run.leads, part) for run in live if (part := run.take_up_to(frontier)) is not None]
-    parts = _without_lone_followers(found) if with_followers else [part for _, part in found]
+    parts = [(run, *part) for run in live if (part := run.take_up_to(frontier)) is not None]
+    if with_followers:
+        parts = _without_lone_followers(parts)
     if not parts:
         return None
     if len(parts) == 1:
-        return one_version_per_key(parts[0][0])
-    return sort_window(join_batches([rows for rows, _ in parts]), join_keys([keys for _, keys in parts]), sequence)
+        run, rows, _ = parts[0]
+        if ties is not None:
+            ties.alone(run.number)
+        return one_version_per_key(rows)
+    begins = np.cumsum([0, *(len(keys) for _, _, keys in parts)]).tolist()
+    places = [RunRows(run.number, *ends) for (run, _, _), ends in zip(parts, pairwise(begins), strict=True)]
+    keys = join_keys([keys for _, _, keys in parts])
+    return sort_window(join_batches([rows for _, rows, _ in parts]), keys, sequence, ties, places)
 
 
 def merge_runs(
@@ -144,7 +164,8 @@ def merge_runs(
 ) -> Iterator[Window]:
     """Windows in key order, each with all versions of its keys.
 
-    Each run is sorted by key, with every key once. Where rows of equal key carry equal sequence, the later run wins.
+    Each run is sorted by key, with every key once. Where rows of equal key carry equal sequence, the later run wins, or
+    the one that wins in Java where the sequence `has_ties`.
     Of the first `followers` runs there are only rows whose key another run has; they are read no further than these go.
     """
     names, types = key_type.names, [field.type for field in key_type]
@@ -152,10 +173,13 @@ def merge_runs(
     def keys_of(rows: pa.RecordBatch) -> Keys:
         return normalise_keys([rows[name] for name in names], types)
 
-    opened = [_RunCursor(iter(batches), keys_of, leads=number >= followers) for number, batches in enumerate(runs)]
+    opened = [
+        _RunCursor(iter(batches), keys_of, number, leads=number >= followers) for number, batches in enumerate(runs)
+    ]
+    ties = Ties(len(opened)) if sequence.has_ties else None
     live = [run for run in opened if run.fill()]
     while len(live) > 1 and any(run.leads for run in live):
-        window = _next_window(live, sequence, with_followers=followers > 0)
+        window = _next_window(live, sequence, ties, with_followers=followers > 0)
         if window is not None:
             yield window
         # All of it is released before the next batches are read.

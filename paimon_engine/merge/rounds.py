@@ -56,6 +56,17 @@ def merge_rounds(
     return pa.concat_batches([lone_rows, cast_rows(merged, lone_rows.schema)]).take(pa.array(order))
 
 
+def without_older_of_upper(window: Window) -> Window:
+    """The window, whose rows have `LEVEL`, with only the newest of the records above level 0 of each key."""
+    rows = window.rows if window.order is None else window.rows.take(pa.array(window.order))
+    keys = np.repeat(np.arange(len(window.starts)), window.ends - window.starts)
+    kept = ~_older_of_upper(np.asarray(rows[LEVEL]) > 0, keys)
+    rows = rows.drop_columns([LEVEL])
+    if kept.all():
+        return Window(rows, None, window.starts)
+    return Window(rows.filter(pa.array(kept)), None, np.flatnonzero(np.diff(keys[kept], prepend=-1)))
+
+
 def _older_of_upper(upper: _Marks, rounds: npt.NDArray[np.intp]) -> _Marks:
     """Which records are from above level 0 and followed by another one of these in their round."""
     indices = np.flatnonzero(upper)

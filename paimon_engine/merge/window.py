@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +21,7 @@ from paimon_engine.merge.gather import validity
 from paimon_engine.merge.key_order import order_keys
 from paimon_engine.merge.keys import Keys
 from paimon_engine.merge.records import is_retract
+from paimon_engine.merge.ties import RunRows, Ties
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 Positions = npt.NDArray[np.intp]
@@ -31,11 +33,13 @@ class SequenceOrder:
 
     With `descending` the smaller value of a user column is the newer one. With `by_arrival` the caller guarantees that
     the rows of each key come in order of sequence number, so that without user columns a stable sort by key is enough.
+    With `has_ties` rows of a key may have equal sequences in several runs, which come in the order of `lsm.sections`.
     """
 
     user_columns: tuple[str, ...] = ()
     descending: bool = False
     by_arrival: bool = False
+    has_ties: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,41 +70,55 @@ def one_version_per_key(rows: pa.RecordBatch) -> Window:
     return Window(rows, None, np.arange(rows.num_rows))
 
 
-def sort_window(rows: pa.RecordBatch, keys: Keys, sequence: SequenceOrder) -> Window:
-    """Window of rows in any order; keys[n] is the key of row n.
+def sort_window(
+    rows: pa.RecordBatch,
+    keys: Keys,
+    sequence: SequenceOrder,
+    ties: Ties | None = None,
+    parts: Sequence[RunRows] = (),
+) -> Window:
+    """Window of rows in any order; keys[n] is the key of row n. `ties` orders equal sequences of the runs in `parts`.
 
     Raises: UnsupportedError if a user column is a map, which has no order.
     """
     order, is_first = order_keys(keys)
     starts = np.flatnonzero(is_first)
+    equal = np.zeros(len(keys), np.bool_)
     if len(starts) < len(keys) and not (sequence.by_arrival and not sequence.user_columns):
-        order = _by_sequence(rows, order, is_first, sequence)
+        order, equal = _by_sequence(rows, order, is_first, sequence)
+    if ties is not None:
+        order = ties.settled(order, starts, equal, parts)
     return Window(rows, order, starts)
 
 
 def _by_sequence(
     rows: pa.RecordBatch, order: Positions, is_first: npt.NDArray[np.bool_], sequence: SequenceOrder
-) -> Positions:
+) -> tuple[Positions, npt.NDArray[np.bool_]]:
     """Puts the rows of keys with several versions in order: user columns, sequence number, retract before add.
 
-    `order` is by key already; is_first[n] is whether a key begins at its index n.
+    `order` is by key already; is_first[n] is whether a key begins at its index n. The second result says of each row in
+    order whether key and sequence are those of the row before; where such ties are looked for, no kind decides.
     """
     last = np.append(is_first[1:], True)
     indices = np.flatnonzero(~(is_first & last))
     members = order[indices]
     group = np.cumsum(is_first, dtype=np.int64)[indices]
-    retract = is_retract(as_numbers(rows[VALUE_KIND])[members])
-    number_and_kind = 2 * as_numbers(rows[SEQUENCE_NUMBER])[members] + ~retract
+    number = as_numbers(rows[SEQUENCE_NUMBER])[members]
+    if not sequence.has_ties:
+        number = 2 * number + ~is_retract(as_numbers(rows[VALUE_KIND])[members])
+    ages: list[npt.NDArray[np.int64]] = []
     if sequence.user_columns:
         columns = [rows[name].take(pa.array(members)) for name in sequence.user_columns]
         ages = [ranks(column, descending=sequence.descending) for column in columns]
         # lexsort takes the least significant key first; the group comes last, so that groups stay where they are.
-        by_age = np.lexsort([number_and_kind, *reversed(ages), group])
+        by_age = np.lexsort([number, *reversed(ages), group])
     else:
-        by_age = _sort_within(group, number_and_kind)
-    result = order.copy()
+        by_age = _sort_within(group, number)
+    result, equal = order.copy(), np.zeros(len(order), np.bool_)
     result[indices] = members[by_age]
-    return result
+    if sequence.has_ties:
+        equal[indices[1:]] = np.all([values[by_age][1:] == values[by_age][:-1] for values in (group, *ages, number)], 0)
+    return result, equal
 
 
 def _sort_within(group: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> Positions:

@@ -23,6 +23,7 @@ NumberName = Literal[
     "size_bytes",
     "row_count",
     "min_sequence_number",
+    "max_sequence_number",
     "creation_time_ms",
 ]
 """Fields of entries and their files that are numbers."""

@@ -14,11 +14,11 @@ from paimon_engine.lsm.append import small_file_bytes
 from paimon_engine.lsm.levels import SortedRun, key_order
 from paimon_engine.lsm.pick import pick_minor
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
-from paimon_engine.lsm.sections import sections
+from paimon_engine.lsm.sections import sections, written_at_once
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.options import TableOptions
 from paimon_engine.types import DataField, RowType, parse_atomic
-from tests.lsm.text_cases import CASES, check_file, parse_file, table
+from tests.lsm.text_cases import CASES, COLUMNS, check_file, parse_file, table
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.txt")), ids=lambda path: path.stem)
@@ -35,6 +35,32 @@ def test_nan_keys_are_greater_than_all_others() -> None:
 
     files = [file("a", 1.0, float("nan")), file("b", 5.0, 9.0), file("c", -1.0, 0.5)]
     assert [[f.name for run in s for f in run] for s in sections(files, order)] == [["c"], ["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["a L0 5 1..9 seq=1-5", "b L0 5 1..9 seq=5-9"], True),
+        (["a L0 5 1..9 seq=1-5", "b L0 5 1..9 seq=6-9"], False),
+        (["a L5 5 1..4 seq=1-5", "b L5 5 5..9 seq=1-5", "c L0 5 1..9 seq=6-9"], False),
+        (["a L5 5 1..4 seq=1-3", "b L5 5 5..9 seq=2-6", "c L0 5 1..9 seq=6-9"], True),
+    ],
+)
+def test_files_of_writers_at_once_share_sequence_numbers(lines: list[str], expected: bool) -> None:
+    assert written_at_once(map(parse_file, lines)) is expected
+
+
+def test_runs_of_writers_at_once_are_in_the_order_of_java() -> None:
+    order = key_order(COLUMNS.project(("k",)))
+    files = [parse_file(f"{name} L0 {size} 1..9 seq=1-5") for name, size in [("b", 7), ("a", 5), ("c", 6)]]
+
+    def names(runs_in_memory_max: int) -> list[str]:
+        [section] = sections(files, order, runs_in_memory_max)
+        return [file.name for run in section for file in run]
+
+    # In order of commit; of more runs than fit in memory the smallest come last.
+    assert names(9) == ["b", "a", "c"]
+    assert names(2) == ["c", "b", "a"]
 
 
 def test_a_task_has_its_cost_and_can_be_pickled() -> None:

@@ -18,6 +18,7 @@ from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.meta.entry_columns import ColumnarEntries, EntryObjects, EntryPart
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
 from paimon_engine.meta.manifest_columns import ManifestColumns
+from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import parse_where
 from paimon_engine.table.files.deletion_vectors import VectorLocation, vector_locations
 from paimon_engine.table.read import reader
@@ -213,6 +214,28 @@ def test_a_filter_leaves_the_same_files(make_table: MakeTable, kind: str):
         counts.add(sum(len(run) for split in found for section in split.sections for run in section))
 
     assert len(counts) > 1
+
+
+@pytest.mark.usefixtures("_any_number")
+def test_a_filter_leaves_all_files_that_writers_at_once_wrote_over_each_other(make_table: MakeTable):
+    random = Random(5)
+    table = make_table({"k": pa.int64(), "w": pa.int64()}, primary_keys=["k"], options={"bucket": "1"})
+    table.write({"k": [100, 101], "w": [0, 0]})
+    writers = [table.messages({"k": sorted(random.sample(range(12), 5)), "w": [number] * 5}) for number in range(1, 7)]
+    for messages in writers:
+        table.commit(messages, CommitKind.APPEND)
+    handle, snapshot = table.handle, table.snapshot
+    entries = live_entries(handle, snapshot)
+    every = table.rows()
+
+    for key in range(12):
+        where = parse_where(f"k = {key}")
+        found = plan_splits(handle, snapshot, where, keeps_statistics=True)
+        assert isinstance(found, LazySplits)
+        assert list(found) == splits_of(handle, entries, where)
+        names = {file.name for split in found for section in split.sections for run in section for file in run}
+        assert names in (set(), {entry.file.name for entry in entries[1:]})
+        assert table.rows(f"k = {key}") == [row for row in every if row[0] == key]
 
 
 @pytest.mark.usefixtures("_any_number")

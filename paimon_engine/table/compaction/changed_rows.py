@@ -20,7 +20,7 @@ import pyarrow as pa
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import KeyOrder, key_order
 from paimon_engine.lsm.plan import CompactTask, KeyRange
-from paimon_engine.lsm.sections import Section
+from paimon_engine.lsm.sections import Section, written_at_once
 from paimon_engine.merge.changes import POSITION, SOURCE, Changed, ChangeRule, changes_of
 from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.frontier import merge_runs
@@ -92,14 +92,17 @@ class ChangedRows:
         Raises: as the merge function; NotFoundError, CorruptTableError.
         """
         looked_up = self._looked_up(section)
-        inputs = sorted((_RunFiles(run, (_INPUT,) * len(run)) for run in section), key=lambda run: run.sequence_range)
+        inputs = [_RunFiles(run, (_INPUT,) * len(run)) for run in section]
+        has_ties = written_at_once([file for run in (*looked_up, *inputs) for file in run.files])
+        if not has_ties:
+            inputs.sort(key=lambda run: run.sequence_range)
         runs = [*looked_up, *inputs]
         read = tuple(run.files for run in runs)
         read = read if self._keys is None else self._keys.reached(read)
         self._ahead = files_ahead(self._table, [(self._location.directory, read, {})])
         ranges = [run.sequence_range for run in runs]
         in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
-        order = replace(sequence_order(self._table.options), by_arrival=in_order)
+        order = replace(sequence_order(self._table.options), by_arrival=in_order, has_ties=has_ties)
         # An older row that is chosen nevertheless (no writer makes such rows) must have all its columns.
         keys_only = self._keys_suffice and in_order
         marks_only = self._marks and keys_only and not (rows_wanted or self._keep)

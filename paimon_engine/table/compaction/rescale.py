@@ -101,7 +101,7 @@ def _of_old_bucket(table: TableHandle, task: RescaleTask, number: int) -> Iterat
     location = bucket_location(table, task.partition, number)
     vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
     names = table.schema.row_type.names
-    for section in sections(task.files[number], key_order(table.schema.key_type)):
+    for section in sections(task.files[number], key_order(table.schema.key_type), table.options.sort_spill_threshold):
         for rows in merge_section(table, location, section, names, vectors=vectors):
             check_storable(table.schema, rows)
             kept = _of_bucket(table, task.bucket, rows if table.options.is_chain_table else drop_retracts(rows))

@@ -24,7 +24,7 @@ from paimon_engine.format.parquet import read_matching
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, stored_row_groups
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.plan import CompactTask
-from paimon_engine.lsm.sections import Section
+from paimon_engine.lsm.sections import Section, files_of, written_at_once
 from paimon_engine.merge.keys import Keys, count_up_to, has_between, join_keys, normalise_keys
 from paimon_engine.meta.blobs import blob_columns
 from paimon_engine.meta.files_beside import vector_columns
@@ -117,7 +117,11 @@ class RowGroupCopies:
         Raises: NotFoundError, CorruptTableError, UnsupportedError.
         """
         # Other engines may change a row that has no other version.
-        passes = len(section) == 1 or self._table.options.merge_engine == "deduplicate"
+        passes = len(section) == 1 or (
+            self._table.options.merge_engine == "deduplicate"
+            # All keys decide which of equal records is the newest.
+            and not written_at_once(files_of([section]))
+        )
         if not (passes and self._is_possible):
             return SectionCopies((), {})
         found: list[CopiedRowGroup] = []

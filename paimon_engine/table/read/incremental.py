@@ -210,7 +210,7 @@ def _needed_beside(
     depends = options.merge_engine != "deduplicate" or bool(options.sequence_fields)
     found: set[str] = set()
     files = [entry.file for entry in (*kept, *changed)]
-    for section in sections(files, key_order(table.schema.key_type)):
+    for section in sections(files, key_order(table.schema.key_type), options.sort_spill_threshold):
         members = [file for run in section for file in run]
         own = [file for file in members if file.name not in others]
         if 0 < len(own) < len(members) and (depends or any(may_have_deletes(file, options) for file in own)):
@@ -276,7 +276,8 @@ def _state(
     if table.options.clustering_overrides_keys:
         yield from _by_key(table, location, [entry.file for entry in entries], vectors, directories)
         return
-    for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
+    files = [entry.file for entry in entries]
+    for section in sections(files, key_order(table.schema.key_type), table.options.sort_spill_threshold):
         names = table.schema.row_type.names
         for merged in merge_section(table, location, section, names, vectors=vectors, directories=directories):
             yield drop_retracts(merged)

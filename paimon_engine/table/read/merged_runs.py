@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from paimon_engine.lsm.sections import Section, arrived_in_order
+from paimon_engine.lsm.sections import Section, arrived_in_order, files_of, sequence_range, written_at_once
 from paimon_engine.merge.deduplicate import deduplicate
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.merge.repeated import merge_repeated_runs
-from paimon_engine.merge.rounds import merge_rounds
+from paimon_engine.merge.rounds import merge_rounds, without_older_of_upper
 from paimon_engine.meta.manifest import DataFile
 
 if TYPE_CHECKING:
@@ -36,18 +35,22 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
         yield from _one_epoch_after_another(files, parts)
         return
     files = replace(files, limit=files.limit.shared(_RUNS_BYTES, len(section)))
-    oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
     if equal_sequences:
         yield from _rounds(files, section)
         return
-    runs = [files.run_rows(run) for run in oldest_first]
-    order = sequence_order(table.options)
-    if table.options.levels_hold_older_versions:
+    order, merge = sequence_order(table.options), merge_function(table.schema)
+    holds_older = table.options.levels_hold_older_versions
+    if written_at_once(files_of([section])):
+        runs = [files.run_rows(run, with_levels=holds_older) for run in section]
+        windows = merge_runs(runs, table.schema.key_type, replace(order, has_ties=True))
+        yield from map(merge, map(without_older_of_upper, windows) if holds_older else windows)
+        return
+    oldest_first = tuple(sorted(section, key=sequence_range))
+    if holds_older:
         runs = _newest_of_levels(files, oldest_first)
     else:
-        ranges = [_sequence_range(run) for run in oldest_first]
-        order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
-    merge = merge_function(table.schema)
+        runs = [files.run_rows(run) for run in oldest_first]
+        order = replace(order, by_arrival=arrived_in_order(oldest_first))
     # Unlike a loop, this keeps no window in memory while the next one is read.
     yield from map(merge, merge_runs(runs, table.schema.key_type, order))
 
@@ -60,7 +63,7 @@ def _one_epoch_after_another(files: SectionFiles, parts: Sequence[Section]) -> I
     def rows(part: Section) -> Iterator[pa.RecordBatch]:
         if len(part) == 1:
             return files.run_rows(part[0])
-        in_order = arrived_in_order(tuple(sorted(part, key=_sequence_range)))
+        in_order = arrived_in_order(tuple(sorted(part, key=sequence_range)))
         return merged_runs(files, part, equal_sequences=not in_order)
 
     order = replace(sequence_order(files.table.options), by_arrival=True)
@@ -89,11 +92,6 @@ def _newest_of_levels(files: SectionFiles, section: Sequence[Sequence[DataFile]]
     joined, apart = ([files.run_rows(run) for run in runs] for runs in (upper, lowest))
     windows = merge_runs(joined, files.table.schema.key_type, sequence_order(files.table.options))
     return [(deduplicate(window) for window in windows), *apart]
-
-
-def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
-    """Smallest and largest sequence number in a run."""
-    return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
 
 
 def _by_epoch(section: Section, epochs: Mapping[str, int]) -> Sequence[Section]:

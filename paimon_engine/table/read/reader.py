@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_engine.arrow_values import of_numbers
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
-from paimon_engine.lsm.sections import Section
+from paimon_engine.lsm.sections import Section, files_of, written_at_once
 from paimon_engine.merge.columns import merge_columns
 from paimon_engine.merge.records import drop_retracts, with_level
 from paimon_engine.meta.blobs import blob_columns, check_blobs_readable
@@ -141,7 +141,7 @@ def _rows_of_splits(table: TableHandle, splits: Sequence[Split], rows: RowSelect
     for split in splits:
         location = bucket_location(table, split.partition, split.bucket)
         for section in split.sections:
-            skipping = skipping_conjuncts(table, section, conjuncts if not split.directories else of_values)
+            skipping = skipping_conjuncts(table, split, section, conjuncts if not split.directories else of_values)
             omittable = None if len(section) > 1 or split.has_equal_sequences else unmerged
             files = SectionFiles(
                 narrow,
@@ -233,14 +233,19 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
     return matching_rows(rows, where)
 
 
-def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence[Predicate]) -> list[Predicate]:
-    """The conjuncts by which parts of the section's files may be left out.
+def skipping_conjuncts(
+    table: TableHandle, split: Split, section: Section, conjuncts: Sequence[Predicate]
+) -> list[Predicate]:
+    """The conjuncts by which parts of the files of one of the split's sections may be left out.
 
     Of files with columns of the same rows, rows are left out when they are side by side.
-    If files overlap they use keys only: a row excluded by another column could be a key's newest version.
+    If files overlap they use keys only: a row excluded by another column could be a key's newest version. Where equal
+    sequence numbers are possible, none: keys that do not match decide what is the newest version of others.
     """
     if len(section) == 1 or table.options.data_evolution_enabled:
         return list(conjuncts)
+    if not (split.has_equal_sequences or split.epochs) and written_at_once(files_of([section])):
+        return []
     return [part for part in conjuncts if columns_of(part) <= set(table.schema.key_type.names)]
 
 

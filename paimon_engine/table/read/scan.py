@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from paimon_engine.collection import without_collection
 from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
-from paimon_engine.lsm.sections import Section, sections
+from paimon_engine.lsm.sections import Section, files_of, sections, written_at_once
 from paimon_engine.meta.blobs import blob_columns
 from paimon_engine.meta.column_files import column_groups, plain_files
 from paimon_engine.meta.file_set import by_bucket
@@ -224,9 +224,18 @@ def _key_sections(table: TableHandle, entries: Sequence[ManifestEntry], matching
     Where files overlap, ranges of other columns must not count: a file left out could hold the newest version of a key.
     """
     files = [entry.file for entry in entries]
-    if matching.looks_at_keys:
-        files = [file for file in files if matching.key_may_match(file)]
-    every = sections(files, key_order(table.schema.key_type))
+    order, in_memory_max = key_order(table.schema.key_type), table.options.sort_spill_threshold
+    if not matching.looks_at_keys:
+        every = sections(files, order, in_memory_max)
+    elif written_at_once(files):
+        # Which of equal records is the newest depends on the keys around them.
+        every = [
+            section
+            for section in sections(files, order, in_memory_max)
+            if any(map(matching.key_may_match, files_of([section])))
+        ]
+    else:
+        every = sections([file for file in files if matching.key_may_match(file)], order, in_memory_max)
     if not matching.excludes_some:
         return every
     found = []

@@ -5,8 +5,9 @@ They are those that `scan.splits_of` makes of the same entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple, overload
 
@@ -17,7 +18,7 @@ from paimon_engine.collection import without_collection
 from paimon_engine.lsm.levels import KeyOrder, key_order
 from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.entry_columns import ColumnarEntries
-from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate
 from paimon_engine.table.files.deletion_vectors import VectorLocation
@@ -38,16 +39,16 @@ class LazySplits(Sequence[Split]):
         entries: ColumnarEntries,
         section_begins: Ints,
         begins: Ints,
-        order: KeyOrder,
+        sectioned: Callable[[Sequence[DataFile]], Sequence[Section]],
         vectors: Mapping[str, VectorLocation] | None,
     ) -> None:
         """`entries` are in the order of the splits.
 
         Sections begin at the entries `section_begins`, and splits at the sections `begins`; both end with what is
-        behind the last one.
+        behind the last one. `sectioned` gives the one section of files that are in the order of their keys.
         """
         self._entries, self._section_begins, self._begins = entries, section_begins, begins
-        self._order, self._vectors = order, vectors
+        self._sectioned, self._vectors = sectioned, vectors
 
     def __len__(self) -> int:
         return len(self._begins) - 1
@@ -93,7 +94,7 @@ class LazySplits(Sequence[Split]):
     def _section(self, members: Sequence[ManifestEntry]) -> Section:
         if len(members) == 1:
             return ((members[0].file,),)
-        [section] = sections([entry.file for entry in members], self._order)
+        [section] = self._sectioned([entry.file for entry in members])
         return section
 
 
@@ -118,16 +119,16 @@ def splits_in_columns(
     visible = (entries.numbers("bucket") != POSTPONED_BUCKET) & (entries.numbers("level") >= least_level)
     entries = entries if visible.all() else entries.chosen(visible)
     order = key_order(table.schema.key_type)
-    groups, may_match = _groups(entries), None
+    groups, by_key, may_match = _groups(entries), None, None
     if conjuncts:
         by_key, may_match = matches_in_columns(table, conjuncts, entries)
-        possible = by_key if merges else may_match
-        entries, groups, may_match = entries.chosen(possible), groups[possible], may_match[possible]
+        chosen = by_key | _written_at_once(entries, groups) if merges else may_match
+        entries, groups, by_key, may_match = entries.chosen(chosen), groups[chosen], by_key[chosen], may_match[chosen]
     found = _by_key(entries, groups, order) if merges else _by_age(entries, groups)
     if found is None:
         return None
-    if merges and may_match is not None:
-        found = found.without(~may_match)
+    if merges and by_key is not None and may_match is not None:
+        found = found.with_any(by_key).without(~may_match)
     entries = entries.chosen(found.order)
     weights = np.maximum(entries.numbers("size_bytes"), table.options.split_open_file_cost_bytes)
     weights = np.add.reduceat(weights, found.begins) if len(found.begins) else weights
@@ -136,7 +137,7 @@ def splits_in_columns(
         entries,
         np.append(found.begins, len(entries)),
         np.append(begins, len(found.begins)),
-        order,
+        partial(sections, order=order, runs_in_memory_max=table.options.sort_spill_threshold),
         vectors,
     )
 
@@ -164,6 +165,13 @@ class _Sections(NamedTuple):
     order: Ints
     begins: Ints
 
+    def with_any(self, wanted: NDArray[np.bool_]) -> _Sections:
+        """Those in which some entry is wanted."""
+        sizes = np.diff(np.append(self.begins, len(self.order)))
+        stays = np.logical_or.reduceat(wanted[self.order], self.begins) if len(self.begins) else np.ones(0, bool)
+        left = sizes[stays]
+        return _Sections(self.order[np.repeat(stays, sizes)], np.cumsum(left) - left)
+
     def without(self, excluded: NDArray[np.bool_]) -> _Sections:
         """Those but for sections of one entry that is excluded.
 
@@ -173,6 +181,22 @@ class _Sections(NamedTuple):
         stays = (sizes > 1) | ~excluded[self.order[self.begins]]
         left = sizes[stays]
         return _Sections(self.order[np.repeat(stays, sizes)], np.cumsum(left) - left)
+
+
+def _written_at_once(entries: ColumnarEntries, groups: Ints) -> NDArray[np.bool_]:
+    """Which entries are in buckets whose files are `lsm.sections.written_at_once`."""
+    low, high = entries.numbers("min_sequence_number"), entries.numbers("max_sequence_number")
+    level = entries.numbers("level")
+    # A run for each file of level 0, and one for each level above it.
+    runs = np.where(level == 0, np.arange(len(level)), len(level) + groups * (level.max(initial=0) + 1) + level)
+    _, first, inverse = np.unique(runs, return_index=True, return_inverse=True)
+    lows, highs = low[first], high[first]
+    np.minimum.at(lows, inverse, low)
+    np.maximum.at(highs, inverse, high)
+    order = np.lexsort((highs, lows, groups[first]))
+    buckets = groups[first][order]
+    meets = (buckets[1:] == buckets[:-1]) & (lows[order][1:] <= highs[order][:-1])
+    return np.isin(groups, buckets[1:][meets])
 
 
 def _by_age(entries: ColumnarEntries, groups: Ints) -> _Sections:

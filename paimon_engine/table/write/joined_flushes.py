@@ -30,7 +30,7 @@ def join_flushes(
     location = bucket_location(table, partition, bucket)
     kept: list[DataFile] = []
     merged: list[DataFile] = []
-    for section in sections(files, key_order(table.schema.key_type)):
+    for section in sections(files, key_order(table.schema.key_type), table.options.sort_spill_threshold):
         members = [file for run in section for file in run]
         if len(section) == 1:
             kept += members
