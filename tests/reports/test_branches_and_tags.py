@@ -1,0 +1,109 @@
+"""apache/paimon#9867, #6272 and #6479: what tags and branches need is deleted by somebody who does not see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
+from tests.reports.replay import keys_of
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+
+
+def made(folder: Path) -> Table:
+    return Catalog(str(folder)).create_table(
+        "db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1", "write-only": "true"}
+    )
+
+
+def write(table: Table, *keys: int, overwrite: Mapping[str, str] | None = None) -> None:
+    table.write(pa.table({"k": keys, "v": ["a"] * len(keys)}, schema=SCHEMA), overwrite=overwrite)
+
+
+def branch_of(table: Table, name: str) -> Table:
+    return open_table(f"{table.path}$branch_{name}")
+
+
+def assert_sound(*tables: Table) -> None:
+    for table in tables:
+        assert table.verify(depth="rows").problems == ()
+
+
+def test_a_branchs_own_tag_keeps_its_files_when_the_branch_expires(tmp_path: Path) -> None:
+    """#9867: Java's expiry of a branch looks at the tags of the main branch."""
+    table = made(tmp_path)
+    write(table, 1)
+    table.create_tag("base")
+    table.create_branch("b", tag="base")
+    branch = branch_of(table, "b")
+    write(branch, 2)
+    branch.create_tag("mine")
+    write(branch, 3, overwrite={})
+    branch.compact(full=True)
+    write(branch, 4)
+
+    branch.expire_snapshots(retain_max=1)
+
+    assert len(branch.snapshots()) == 1
+    assert keys_of(branch, tag="mine") == [1, 2]
+    assert keys_of(branch) == [3, 4]
+    assert_sound(table, branch)
+
+
+def test_main_and_its_tags_keep_their_files_when_a_branch_expires(tmp_path: Path) -> None:
+    """As a review of paimon-cpp's expiry found (apache/paimon-cpp#357): it looks at the branch alone."""
+    table = made(tmp_path)
+    write(table, 1)
+    table.create_tag("base")
+    table.create_branch("b", tag="base")
+    branch = branch_of(table, "b")
+    write(branch, 2, overwrite={})
+    write(branch, 3, overwrite={})
+
+    branch.expire_snapshots(retain_max=1)
+    table.expire_snapshots(retain_max=1)
+
+    assert (keys_of(table), keys_of(table, tag="base"), keys_of(branch)) == ([1], [1], [3])
+    assert_sound(table, branch)
+
+
+def test_a_tag_from_which_a_branch_was_made_is_not_deleted(tmp_path: Path) -> None:
+    """#6272: without its tag, nothing kept the files of the branch."""
+    table = made(tmp_path)
+    write(table, 1)
+    table.create_tag("base")
+    table.create_branch("b", tag="base")
+
+    with pytest.raises(InvalidArgumentError, match="branch 'b' was made from tag 'base'"):
+        table.delete_tag("base")
+    write(table, 2, overwrite={})
+    table.expire_snapshots(retain_max=1)
+
+    assert keys_of(branch_of(table, "b")) == [1]
+    assert_sound(table, branch_of(table, "b"))
+
+
+@pytest.mark.parametrize("verb", ["delete", "expire"])
+def test_no_file_goes_while_another_tag_cannot_be_read(tmp_path: Path, verb: str) -> None:
+    """#6479: a tag whose manifest list is gone needed nothing, it seemed, and files of others were deleted."""
+    table = made(tmp_path)
+    for number in range(1, 4):
+        write(table, number)
+        table.create_tag(f"t{number}", time_retained="1 ms" if number == 1 else None)
+    table.compact(full=True)
+    write(table, 4)
+    table.expire_snapshots(retain_max=1)
+    described = json.loads(Path(table.path, "tag", "tag-t2").read_text("utf-8"))
+    Path(table.path, "manifest", described["baseManifestList"]).unlink()
+    before = {path.name for path in Path(table.path, "bucket-0").iterdir()}
+
+    done = table.delete_tag("t1") if verb == "delete" else table.expire_tags()
+
+    assert "'t2' cannot be read" in str(done)
+    assert {path.name for path in Path(table.path, "bucket-0").iterdir()} == before
+    assert (keys_of(table), keys_of(table, tag="t3")) == ([1, 2, 3, 4], [1, 2, 3])
