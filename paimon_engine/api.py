@@ -133,7 +133,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Where rows of one key are prepared side by side, the table's `sequence.field` decides which are newer; without
         one those of the higher `order`, 0 to 1,048,575. Of equal order nothing says it, as of two jobs that write at
-        the same time; what is read then is what Java reads, and a full compaction leaves it.
+        the same time; what is read then is what Java reads, and compactions leave it.
         Rows of a Spark DataFrame are numbered by its partitions, so that it takes no `order`.
 
         Raises: as `write`; UnsupportedError for tables whose keys choose their buckets (`bucket` = -1 with a primary

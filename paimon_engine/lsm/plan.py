@@ -8,7 +8,7 @@ Source: `MergeTreeCompactManager`, `MergeTreeCompactTask` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
@@ -26,7 +26,7 @@ from paimon_engine.lsm.column_packs import ColumnPack, pack_column_groups
 from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
 from paimon_engine.lsm.levels import SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
-from paimon_engine.lsm.sections import Section, files_of, sections
+from paimon_engine.lsm.sections import Section, files_of, sections, written_at_once
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
@@ -83,6 +83,9 @@ class CompactTask:
     """Only in a part: for each group of `rewrites`, whether the group that it was cut from needs its changes."""
     uncounted: tuple[DataFile, ...] = ()
     """Files alone in a group of `rewrites` whose delete count proves nothing: upgraded if no row is a delete."""
+    around: tuple[Section, ...] = ()
+    """Sections of all files of the bucket, of which some are picked that were written at once: all of their keys decide
+    between equal sequence numbers."""
 
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
@@ -191,8 +194,18 @@ class CompactTask:
     @property
     def _runs_at_once(self) -> int:
         """Runs that are read at the same time."""
-        runs = max((len(section) for group in self.rewrites for section in group), default=1)
+        runs = max(map(len, (*self.around, *(section for group in self.rewrites for section in group))), default=1)
         return runs + len({file.level for file in self.lookups})
+
+
+def section_around(task: CompactTask, section: Section) -> Section | None:
+    """The runs that readers merge with those of a section of the task, where they may decide between its records.
+
+    None for a part of a task, which has not all keys.
+    """
+    names = {file.name for file in section[0]}
+    found = (one for one in task.around if not names.isdisjoint(file.name for file in files_of([one])))
+    return None if task.keys is not None else next(found, None)
 
 
 def plan_bucket(
@@ -248,9 +261,16 @@ def plan_bucket(
     drop_deletes = drop_deletes and not options.is_chain_table
     to_highest = pick.output_level == level_max
     changes = _changes(pick, options, to_highest=to_highest)
-    picked = {file.name for run in pick.runs for file in run.files}
+    names = {file.name for run in pick.runs for file in run.files}
     # In order of commit: it decides where sequence numbers are equal.
-    merged = sections([file for file in files if file.name in picked], order, options.sort_spill_threshold)
+    picked = [file for file in files if file.name in names]
+    merged = sections(picked, order, options.sort_spill_threshold)
+    around: tuple[Section, ...] = ()
+    # Without vectors readers merge level 0, too, and so know already which record is the newest.
+    merges_levels = not options.hides_level_0 and not options.deletion_vectors_enabled
+    looks_enough = changes is not None or not options.levels_hold_older_versions
+    if len(picked) < len(files) and merges_levels and looks_enough and written_at_once(files):
+        around = tuple(_partly(sections(files, order, options.sort_spill_threshold), names, changes))
     rewrites, upgrades, uncounted = _split(pick, merged, options, changes, stale, to_highest=to_highest)
     if not rewrites and not upgrades:
         return NothingToDo("every picked file is at its level already")
@@ -269,7 +289,20 @@ def plan_bucket(
         if changes in ("lookup", "first-row")
         else (),
         uncounted=uncounted,
+        around=around,
     )
+
+
+def _partly(found: Sequence[Section], names: Collection[str], changes: ChangeDetection | None) -> Iterator[Section]:
+    """Sections in which some files have these names and others have not, and equal records may have to be ordered.
+
+    Where changes are looked for, these may be in the others, too.
+    """
+    for section in found:
+        files = files_of([section])
+        members = [file for file in files if file.name in names]
+        if 0 < len(members) < len(files) and written_at_once(members if changes is None else files):
+            yield section
 
 
 def _changes(pick: Pick, options: TableOptions, *, to_highest: bool) -> ChangeDetection | None:

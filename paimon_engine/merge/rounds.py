@@ -21,7 +21,7 @@ import pyarrow as pa
 from paimon_engine.format.layout import cast_rows
 from paimon_engine.merge.functions import MergeFunction
 from paimon_engine.merge.records import LEVEL, is_retract
-from paimon_engine.merge.window import Window
+from paimon_engine.merge.window import Window, kept_rows
 from paimon_engine.meta.schema import VALUE_KIND
 
 _Marks = npt.NDArray[np.bool_]
@@ -60,11 +60,8 @@ def without_older_of_upper(window: Window) -> Window:
     """The window, whose rows have `LEVEL`, with only the newest of the records above level 0 of each key."""
     rows = window.rows if window.order is None else window.rows.take(pa.array(window.order))
     keys = np.repeat(np.arange(len(window.starts)), window.ends - window.starts)
-    kept = ~_older_of_upper(np.asarray(rows[LEVEL]) > 0, keys)
-    rows = rows.drop_columns([LEVEL])
-    if kept.all():
-        return Window(rows, None, window.starts)
-    return Window(rows.filter(pa.array(kept)), None, np.flatnonzero(np.diff(keys[kept], prepend=-1)))
+    older = _older_of_upper(np.asarray(rows[LEVEL]) > 0, keys)
+    return kept_rows(Window(rows.drop_columns([LEVEL]), None, window.starts), ~older)
 
 
 def _older_of_upper(upper: _Marks, rounds: npt.NDArray[np.intp]) -> _Marks:

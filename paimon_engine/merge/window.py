@@ -70,6 +70,14 @@ def one_version_per_key(rows: pa.RecordBatch) -> Window:
     return Window(rows, None, np.arange(rows.num_rows))
 
 
+def kept_rows(window: Window, kept: npt.NDArray[np.bool_]) -> Window:
+    """A window, whose rows are in order, with some of them; keys of which none is left are left out."""
+    if kept.all():
+        return window
+    keys = np.repeat(np.arange(len(window.starts)), window.ends - window.starts)[kept]
+    return Window(window.rows.filter(pa.array(kept)), None, np.flatnonzero(np.diff(keys, prepend=-1)))
+
+
 def sort_window(
     rows: pa.RecordBatch,
     keys: Keys,

@@ -53,10 +53,19 @@ def key_of(number: int, kind: pa.DataType) -> int | str:
     return f"k{number}" if pa.types.is_string(kind) else number
 
 
-def rows_like(random: Random, schema: pa.Schema, label: str, most: int) -> pa.Table:
-    """Rows of some keys, with nulls."""
-    kind = schema.field("k").type
-    keys = [key_of(number, kind) for number in random.sample(range(KEYS), random.randint(1, most))]
+def schema_of(key: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field("k", key, nullable=False), ("v", pa.string()), ("a", pa.string()), ("s", pa.int32())])
+
+
+def made(folder: Path, schema: pa.Schema, options: dict[str, str]) -> Table:
+    return Catalog(str(folder)).create_table(
+        "db.t", schema=schema, primary_keys=["k"], options={"bucket": "1", "write-only": "true", **options}
+    )
+
+
+def rows_of_keys(random: Random, schema: pa.Schema, label: str, numbers: list[int]) -> pa.Table:
+    """Rows with nulls."""
+    keys = [key_of(number, schema.field("k").type) for number in numbers]
 
     def value() -> str | None:
         return None if random.random() < 0.25 else label
@@ -68,15 +77,12 @@ def rows_like(random: Random, schema: pa.Schema, label: str, most: int) -> pa.Ta
 def written(folder: Path, seed: int, options: dict[str, str]) -> Table:
     """A table in whose bucket some writers worked at once, after others, and after compactions."""
     random = Random(seed)
-    kind = random.choice([pa.int64(), pa.string()])
-    schema = pa.schema([pa.field("k", kind, nullable=False), ("v", pa.string()), ("a", pa.string()), ("s", pa.int32())])
-    table = Catalog(str(folder)).create_table(
-        "db.t", schema=schema, primary_keys=["k"], options={"bucket": "1", "write-only": "true", **options}
-    )
+    schema = schema_of(random.choice([pa.int64(), pa.string()]))
+    table = made(folder, schema, options)
     deletes = "merge-engine" not in options and "deletion-vectors.enabled" not in options
 
     def one(label: str, most: int = 5) -> tuple[pa.Table, list[str] | None]:
-        rows = rows_like(random, schema, label, most)
+        rows = rows_of_keys(random, schema, label, random.sample(range(KEYS), random.randint(1, most)))
         return rows, random.choices(["+I", "-D"], [3, 1], k=rows.num_rows) if deletes else None
 
     for step in range(random.randint(1, 2)):
@@ -112,6 +118,37 @@ def test_java_reads_the_same_rows_and_a_compaction_leaves_them(
     tmp_path: Path, oracle: JavaPaimon, engine: str, seed: int
 ) -> None:
     check(written(tmp_path, seed, ENGINES[engine]), oracle)
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_compaction_of_some_runs_leaves_them_too(tmp_path: Path, oracle: JavaPaimon, engine: str, seed: int) -> None:
+    random = Random(seed)
+    schema = schema_of(pa.int64())
+    options = {"num-sorted-run.compaction-trigger": "3", **ENGINES[engine]}
+    table = made(tmp_path, schema, options)
+    table.write(rows_of_keys(random, schema, "base", random.sample(range(6_000), 5_000)))
+    table.compact(full=True)
+    late = table.prepare_write(rows_of_keys(random, schema, "late", random.sample(range(60), 20)))
+    for letter in "ABCD":
+        keys = random.sample(range(100), random.randint(20, 60))
+        prepared = [table.prepare_write(rows_of_keys(random, schema, letter + name, keys)) for name in "xy"]
+        for number, messages in enumerate(reversed(prepared)):
+            table.commit(messages, commit_user=f"{letter} {number}")
+
+    for _ in range(2):
+        before = rows_of(table.to_arrow())
+        assert_same_rows(oracle.read(table.path), before, "before the compaction")
+        table.compact()
+        levels = set(table.files()["level"].to_pylist())
+        assert 0 not in levels and len(levels) > 1
+        assert_same_rows(rows_of(table.to_arrow()), before, "after the compaction")
+        assert_same_rows(oracle.read(table.path), before, "after the compaction, by Java")
+        if late:
+            table.commit(late, commit_user="late")
+            for label in "EFG":
+                table.write(rows_of_keys(random, schema, label, random.sample(range(100), 10)))
+            late = []
 
 
 @pytest.mark.parametrize("seed", seeds(2))

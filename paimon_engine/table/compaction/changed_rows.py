@@ -19,13 +19,14 @@ import pyarrow as pa
 
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import KeyOrder, key_order
-from paimon_engine.lsm.plan import CompactTask, KeyRange
-from paimon_engine.lsm.sections import Section, written_at_once
+from paimon_engine.lsm.plan import CompactTask, KeyRange, section_around
+from paimon_engine.lsm.sections import Section, files_of, written_at_once
 from paimon_engine.merge.changes import POSITION, SOURCE, Changed, ChangeRule, changes_of
 from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.merge.records import LEVEL, drop_retracts
+from paimon_engine.merge.window import Window, kept_rows
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.predicate import Predicate
@@ -38,6 +39,8 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import to_arrow
 
 _INPUT = -1
+_BESIDE = -2
+"""A file of another section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,10 @@ class ChangedRows:
 
         Raises: as the merge function; NotFoundError, CorruptTableError.
         """
+        around = section_around(self._task, section)
+        if around is not None:
+            yield from self._of_all(section, around)
+            return
         looked_up = self._looked_up(section)
         inputs = [_RunFiles(run, (_INPUT,) * len(run)) for run in section]
         has_ties = written_at_once([file for run in (*looked_up, *inputs) for file in run.files])
@@ -119,6 +126,22 @@ class ChangedRows:
                 replaced.append(changed.replaced)
             yield changed
         self._mark(replaced)
+
+    def _of_all(self, section: Section, around: Section) -> Iterator[Changed]:
+        """As `of`, of a section that is merged with all runs `around`, whose keys decide between its records."""
+        schema, names = self._table.schema, {file.name for file in files_of([section])}
+        sources = {file.name: number for number, file in enumerate(self._task.lookups)}
+        near = RangeReader(schema, KeyRange(high=_ends(section, self._order)[1])).conjuncts
+        runs = [
+            _RunFiles(run, tuple(_INPUT if file.name in names else sources.get(file.name, _BESIDE) for file in run))
+            for run in around
+        ]
+        batches = [self._rows(run, near, keys_only=False) for run in runs]
+        order = replace(sequence_order(self._table.options), has_ties=True)
+        for window in merge_runs(batches, schema.key_type, order):
+            chosen = _with_inputs(window)
+            if chosen.rows.num_rows:
+                yield changes_of(chosen, self._merge, self._rule)
 
     def _mark(self, replaced: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]) -> None:
         if not replaced:
@@ -202,6 +225,15 @@ def keep_unexpired(table: TableHandle) -> Callable[[pa.RecordBatch], pa.RecordBa
         return None
     now_ms = table.env.clock()
     return lambda rows: expiry.keep(rows, now_ms)
+
+
+def _with_inputs(window: Window) -> Window:
+    """The window's keys that a row of the input has."""
+    rows = window.rows if window.order is None else window.rows.take(pa.array(window.order))
+    is_input = np.asarray(rows[SOURCE]) == _INPUT
+    has_input = np.logical_or.reduceat(is_input, window.starts) if len(window.starts) else is_input
+    kept = np.repeat(has_input, window.ends - window.starts)
+    return kept_rows(Window(rows, None, window.starts), kept)
 
 
 def _ends(section: Section, order: KeyOrder) -> tuple[bytes, bytes]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from paimon_engine.env import Env
 from paimon_engine.executor import ahead
 from paimon_engine.format.bitmaps import RowBitmap
-from paimon_engine.lsm.plan import CompactTask
+from paimon_engine.lsm.plan import CompactTask, section_around
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.functions import check_storable
 from paimon_engine.merge.records import drop_retracts
@@ -30,6 +30,7 @@ from paimon_engine.storage import Opener
 from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.compaction.changelog_copies import ChangelogBeside
 from paimon_engine.table.compaction.clustered import rewrite_clustered
+from paimon_engine.table.compaction.merged_among import merged_among
 from paimon_engine.table.compaction.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -40,7 +41,7 @@ from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.new_paths import check_files_writable
 from paimon_engine.table.files.rolling_writer import RollingWriter, in_one_file
 from paimon_engine.table.files.row_ids import for_rewriting
-from paimon_engine.table.read.reader import column_group_rows, merge_section
+from paimon_engine.table.read.reader import SectionFiles, column_group_rows, merge_section
 from paimon_engine.table.state.handle import PlainTable, TableHandle, index_file_path
 from paimon_engine.types import STRING_ROOTS, AtomicType
 
@@ -259,6 +260,14 @@ class _Rewrite:
                         scan=ScanOptions(task.limit, ahead=self._ahead),
                     )
             return
+        # A lone run has no equal records; where levels hold older versions, changes are looked for.
+        around = section_around(task, section) if len(section) > 1 else None
+        if around is not None:
+            files = SectionFiles(
+                table, location, columns, self._vectors, limit=task.limit, keep=keep_unexpired(table), ahead=self._ahead
+            )
+            yield from map(self._storable, merged_among(files, section, around))
+            return
         copies = self._copies.of(section)
         merged = merge_section(
             table,
@@ -274,11 +283,12 @@ class _Rewrite:
             ahead=self._ahead,
         )
         for rows in copies.among(merged, table.schema.key_type):
-            if isinstance(rows, CopiedRowGroup):
-                yield rows
-                continue
-            check_storable(table.schema, rows)
-            yield drop_retracts(rows) if task.drop_deletes else rows
+            yield rows if isinstance(rows, CopiedRowGroup) else self._storable(rows)
+
+    def _storable(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Merged rows as they come into the new file."""
+        check_storable(self._table.schema, rows)
+        return drop_retracts(rows) if self._task.drop_deletes else rows
 
 
 class _ColumnsRewrite(_Rewrite):

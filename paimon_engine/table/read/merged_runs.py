@@ -19,7 +19,7 @@ from paimon_engine.meta.manifest import DataFile
 if TYPE_CHECKING:
     from paimon_engine.table.read.reader import SectionFiles
 
-_RUNS_BYTES: Final = 64 << 20
+RUNS_BYTES: Final = 64 << 20
 """Decoded bytes of one batch of each run; where they are joined and merged it takes some times as much."""
 
 
@@ -34,7 +34,7 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
     if len(parts) > 1:
         yield from _one_epoch_after_another(files, parts)
         return
-    files = replace(files, limit=files.limit.shared(_RUNS_BYTES, len(section)))
+    files = replace(files, limit=files.limit.shared(RUNS_BYTES, len(section)))
     if equal_sequences:
         yield from _rounds(files, section)
         return
@@ -58,7 +58,7 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
 def _one_epoch_after_another(files: SectionFiles, parts: Sequence[Section]) -> Iterator[pa.RecordBatch]:
     """Rows of parts of a section, of which each is newer than those before, whatever the sequence numbers say."""
     schema = files.table.schema
-    files = replace(files, epochs={}, limit=files.limit.shared(_RUNS_BYTES, sum(map(len, parts))))
+    files = replace(files, epochs={}, limit=files.limit.shared(RUNS_BYTES, sum(map(len, parts))))
 
     def rows(part: Section) -> Iterator[pa.RecordBatch]:
         if len(part) == 1:
