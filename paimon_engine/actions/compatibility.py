@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paimon_engine.action import Context, Result, action
+from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.specs import Spec
 from paimon_engine.table.check.reader_facts import ENGINES, FACTS, FAILS, RIGHT, WRONG, Fact, Used
@@ -63,7 +64,8 @@ def compatibility(context: Context, _: Compatibility) -> CompatibilityResult:
 
 
 def _report(table: TableHandle, snapshot: Snapshot | None) -> CompatibilityResult:
-    files = [entry.file for entry in live_entries(table, snapshot)]
+    buckets = by_bucket(live_entries(table, snapshot)).values()
+    files = [[entry.file for entry in entries] for entries in buckets]
     used = Used(table, files, live_index_files(table, snapshot))
     facts = [fact for fact in FACTS.values() if fact.holds(used)]
     engines = tuple(_of_engine(engine, facts) for engine in ENGINES)

@@ -115,6 +115,18 @@ def _write_null_keys(table: Table) -> None:
         table.write(pa.table([[None, 3], [[1], [2]], [value, value], ["null", "three"]], table.arrow_schema))
 
 
+def _write_at_once(table: Table) -> None:
+    """Writers that begin at the same snapshot, and give different values to some keys, with equal numbers."""
+    prepared = [
+        table.prepare_write(
+            rows(0).slice(first).set_column(2, "v", [[value + k for k in range(10 - first)]]).cast(table.arrow_schema)
+        )
+        for first, value in [(0, 100), (2, 200), (0, 300), (1, 400)]
+    ]
+    for number, messages in enumerate(reversed(prepared)):
+        table.commit(messages, commit_user=f"writer {number}")
+
+
 def _sum(**options: str) -> Case:
     return Case({"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", **options}, compacts=False)
 
@@ -183,6 +195,8 @@ CASES: dict[str, Case] = {
         {"sequence.snapshot-ordering": "true", "write-only": "true"}, by_java=True, compacts=False
     ),
     "clustering override": Case({**DV, "pk-clustering-override": "true", "clustering.columns": "v"}),
+    "equal numbers": Case(compacts=False, more=_write_at_once),
+    "equal numbers, ordered": Case({"sequence.field": "v"}, compacts=False, more=_write_at_once),
     "null keys": Case({"primary-key.nullable": "true"}, compacts=False, more=_write_null_keys),
     "null keys, compacted": Case({"primary-key.nullable": "true"}, more=_write_null_keys),
     "variants": Case(by_java=True, second="VARIANT"),

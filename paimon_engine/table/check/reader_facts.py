@@ -6,11 +6,12 @@ mentions, every engine is known to read right, or has not been tried with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
+from paimon_engine.lsm.sections import written_at_once
 from paimon_engine.meta.blobs import blob_columns, is_blob_file
 from paimon_engine.meta.files_beside import is_beside, of_data_files
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
@@ -38,11 +39,16 @@ _REWRITE: Final = "then rewrite the files by a full compaction, or copy the rows
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a table uses: its options, and the live files of its latest snapshot."""
+    """What a table uses: its options, and the live files of its latest snapshot, of each bucket together."""
 
     table: TableHandle
-    files: Sequence[DataFile]
+    buckets: Sequence[Sequence[DataFile]]
     index_files: Sequence[IndexFile]
+
+    @property
+    def files(self) -> Iterator[DataFile]:
+        """The files of all buckets."""
+        return chain.from_iterable(self.buckets)
 
     def has(self, option: str, value: str = "true") -> bool:
         """Whether an option has that value."""
@@ -100,6 +106,13 @@ def _writes_blobs_again(used: Used) -> bool:
     return any(one[0] == next_one[0] and next_one[1] < one[1] + one[2] for one, next_one in pairwise(spans))
 
 
+def _may_have_equal_numbers(used: Used) -> bool:
+    """Whether readers merge files of writers that worked side by side, and no column orders their rows."""
+    options = used.table.options
+    merges = bool(used.table.schema.primary_keys) and not options.hides_level_0 and not options.sequence_fields
+    return merges and any(map(written_at_once, used.buckets))
+
+
 def _has_function_option(used: Used) -> bool:
     raw = used.table.options.raw
     return used.table.options.merge_engine == "aggregation" and any(
@@ -126,6 +139,12 @@ FACTS: Final[Mapping[str, Fact]] = {
         "keep the newest value in a sequence field of ascending order",
         lambda used: used.has("sequence.field.sort-order", "descending"),
         _wrong("java-0.9"),
+    ),
+    "equal numbers": Fact(
+        "files of jobs that wrote at the same time: where their rows of a key have equal sequence numbers, others win",
+        "compact before reading, or order rows by a 'sequence.field'",
+        _may_have_equal_numbers,
+        _wrong("pypaimon-2.1", "pypaimon-rust-0.4"),
     ),
     "snapshot ordering": Fact(
         "`sequence.snapshot-ordering`: other rows win",
