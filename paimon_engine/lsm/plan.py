@@ -8,7 +8,7 @@ Source: `MergeTreeCompactManager`, `MergeTreeCompactTask` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
@@ -24,7 +24,7 @@ from paimon_engine.lsm.clustered import (
 )
 from paimon_engine.lsm.column_packs import ColumnPack, pack_column_groups
 from paimon_engine.lsm.delete_records import may_have_deletes, only_rows_can_tell
-from paimon_engine.lsm.levels import SortedRun, key_order, level_count, sorted_runs
+from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
 from paimon_engine.lsm.sections import Section, files_of, sections, written_at_once
 from paimon_engine.meta.manifest import DataFile
@@ -263,14 +263,7 @@ def plan_bucket(
     changes = _changes(pick, options, to_highest=to_highest)
     names = {file.name for run in pick.runs for file in run.files}
     # In order of commit: it decides where sequence numbers are equal.
-    picked = [file for file in files if file.name in names]
-    merged = sections(picked, order, options.sort_spill_threshold)
-    around: tuple[Section, ...] = ()
-    # Without vectors readers merge level 0, too, and so know already which record is the newest.
-    merges_levels = not options.hides_level_0 and not options.deletion_vectors_enabled
-    looks_enough = changes is not None or not options.levels_hold_older_versions
-    if len(picked) < len(files) and merges_levels and looks_enough and written_at_once(files):
-        around = tuple(_partly(sections(files, order, options.sort_spill_threshold), names, changes))
+    merged = sections([file for file in files if file.name in names], order, options.sort_spill_threshold)
     rewrites, upgrades, uncounted = _split(pick, merged, options, changes, stale, to_highest=to_highest)
     if not rewrites and not upgrades:
         return NothingToDo("every picked file is at its level already")
@@ -289,20 +282,32 @@ def plan_bucket(
         if changes in ("lookup", "first-row")
         else (),
         uncounted=uncounted,
-        around=around,
+        around=_around(files, names, order, options, changes),
     )
 
 
-def _partly(found: Sequence[Section], names: Collection[str], changes: ChangeDetection | None) -> Iterator[Section]:
+def _around(
+    files: Sequence[DataFile],
+    names: Collection[str],
+    order: KeyOrder,
+    options: TableOptions,
+    changes: ChangeDetection | None,
+) -> tuple[Section, ...]:
     """Sections in which some files have these names and others have not, and equal records may have to be ordered.
 
-    Where changes are looked for, these may be in the others, too.
+    Where changes are looked for, these may be in the others, too. With vectors, readers do not merge level 0.
     """
-    for section in found:
-        files = files_of([section])
-        members = [file for file in files if file.name in names]
-        if 0 < len(members) < len(files) and written_at_once(members if changes is None else files):
-            yield section
+    merges_levels = not options.hides_level_0 and not options.deletion_vectors_enabled
+    looks_enough = changes is not None or not options.levels_hold_older_versions
+    if len(names) == len(files) or not (merges_levels and looks_enough and written_at_once(files)):
+        return ()
+
+    def is_partly(section: Section) -> bool:
+        every = files_of([section])
+        members = [file for file in every if file.name in names]
+        return 0 < len(members) < len(every) and written_at_once(members if changes is None else every)
+
+    return tuple(filter(is_partly, sections(files, order, options.sort_spill_threshold)))
 
 
 def _changes(pick: Pick, options: TableOptions, *, to_highest: bool) -> ChangeDetection | None:
