@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from paimon_engine.lsm.delete_records import may_have_deletes
 from paimon_engine.lsm.levels import key_order
-from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sections
+from paimon_engine.lsm.sections import Section, files_of, ordered_section, sections, written_at_once
 from paimon_engine.merge.curves import to_column
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.records import drop_retracts
@@ -86,7 +86,7 @@ def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> li
     if changes.mode == "changelog":
         return [_exactly_ordered(table, split, ages, whole) for split in splits]
     found = [
-        split if all(map(arrived_in_order, split.sections)) else _exactly_ordered(table, split, ages, whole)
+        _exactly_ordered(table, split, ages, whole) if any(map(_may_have_ties, split.sections)) else split
         for split in splits
     ]
     commit_of = {entry.file.name: number for number, files in enumerate(added) for entry in files}
@@ -127,6 +127,10 @@ def _buckets_without_overlaps(table: TableHandle, splits: Sequence[Split]) -> se
         if all(file.level > 0 and not file.delete_row_count for file in members)
         and (levels_suffice or len({file.level for file in members}) == 1)
     }
+
+
+def _may_have_ties(section: Section) -> bool:
+    return written_at_once(files_of([section]))
 
 
 def _exactly_ordered(

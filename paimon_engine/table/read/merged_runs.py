@@ -63,8 +63,7 @@ def _one_epoch_after_another(files: SectionFiles, parts: Sequence[Section]) -> I
     def rows(part: Section) -> Iterator[pa.RecordBatch]:
         if len(part) == 1:
             return files.run_rows(part[0])
-        in_order = arrived_in_order(tuple(sorted(part, key=sequence_range)))
-        return merged_runs(files, part, equal_sequences=not in_order)
+        return merged_runs(files, part, equal_sequences=written_at_once(files_of([part])))
 
     order = replace(sequence_order(files.table.options), by_arrival=True)
     yield from map(merge_function(schema), merge_runs(list(map(rows, parts)), schema.key_type, order))
