@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import UnsupportedError
+from paimon_engine.merge.choose import ordered_numbers
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.tournament import Contender, Tournament
 from paimon_engine.merge.window import SequenceOrder, Window
@@ -84,6 +85,10 @@ def _plain(column: pa.Array) -> list[Any]:
         elements, offsets = _nulls_first(column.values), column.offsets.to_pylist()
         lists = [elements[begin:end] for begin, end in pairwise(offsets)]
         return [one if valid else None for one, valid in zip(lists, column.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_floating(kind):
+        # Python orders neither NaN nor the zeros.
+        numbers = ordered_numbers(column.fill_null(0)).tolist()
+        return [number if valid else None for number, valid in zip(numbers, column.is_valid().to_pylist(), strict=True)]
     if pa.types.is_timestamp(kind):
         column = column.view(pa.int64())
     values: list[Any] = column.to_pylist()

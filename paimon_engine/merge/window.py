@@ -142,6 +142,8 @@ def _sort_within(group: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) ->
 def ranks(column: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
     """Rank of each value, equal values alike: from 1 on, or negated where smaller is newer; nulls are below all others.
 
+    Of numbers with a point −0.0 is below 0.0, and NaN above all.
+
     Raises: UnsupportedError for maps, which have no order.
     """
     values = _dense_ranks(column)
@@ -162,7 +164,12 @@ def _dense_ranks(column: pa.Array) -> npt.NDArray[np.int64]:
         lists = [tuple(elements[begin:end]) for begin, end in pairwise(offsets)]
         rank_of = {one: rank for rank, one in enumerate(sorted({*lists}), start=1)}
         return np.array([rank_of[one] for one in lists], dtype=np.int64)
-    return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+    found = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+    if pa.types.is_floating(data_type):
+        # To Arrow both zeros are equal. To Java −0.0 is the smaller one, as in the sort of a writer.
+        numbers = np.asarray(column.fill_null(0))
+        found = 2 * found - ((numbers == 0) & np.signbit(numbers))
+    return found
 
 
 def _ranks_with_nulls(column: pa.Array) -> npt.NDArray[np.int64]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog
+from paimon_engine import Catalog, open_table
 from tests.support.canonical import Row, assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 from tests.support.seeds import seeds
@@ -93,3 +93,27 @@ def test_a_default_function_leaves_sequence_fields_alone(tmp_path: Path, functio
     (row,) = table.to_arrow().to_pylist()
 
     assert (row["a"], row["b"], row["c"]) == (2, 3, 2)
+
+
+ZEROS_AND_NAN = [[0.0, -0.0], [-0.0, 0.0], ["NaN", "Infinity"], ["Infinity", "NaN"], ["NaN", None], ["NaN", "NaN"]]
+
+
+@pytest.mark.parametrize("options", [{"sequence.field": "s"}, {**PARTIAL_UPDATE, "fields.s.sequence-group": "v"}])
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_zeros_and_nan_are_as_old_as_in_java_2(
+    paimon2: JavaPaimon, tmp_path: Path, kind: str, options: dict[str, str]
+) -> None:
+    path = tmp_path / "db.db" / "t"
+    fields = [["k", "INT NOT NULL"], ["s", kind], ["v", "STRING"]]
+    paimon2.call("create_table", table=str(path), fields=fields, primary_keys=["k"], options={"bucket": "1", **options})
+    for number in range(2):
+        rows = [[key, values[number], "older" if number == 0 else "later"] for key, values in enumerate(ZEROS_AND_NAN)]
+        paimon2.call("write", table=str(path), rows=rows, options={"write-only": "true"})
+    expected = {row[0]: row[2] for row in paimon2.read(path)}
+
+    table = open_table(str(path))
+    assert dict(zip(*table.to_arrow(["k", "v"]).to_pydict().values(), strict=True)) == expected
+    table.compact(full=True)
+
+    assert dict(zip(*table.to_arrow(["k", "v"]).to_pydict().values(), strict=True)) == expected
+    assert {row[0]: row[2] for row in paimon2.read(path)} == expected

@@ -300,6 +300,28 @@ def test_any_column_but_a_map_can_order_versions(values: list[Any], arrow_type: 
     assert [arrivals[i] for i in window.order] == ([0, 2, 1] if descending else [0, 1, 2])
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize("descending", [False, True])
+def test_zeros_and_nan_order_versions_as_java_sorts_them(kind: pa.DataType, descending: bool) -> None:
+    values = [None, float("-inf"), -1.5, -0.0, 0.0, 1.5, float("inf"), float("nan")]
+    shuffled = np.random.default_rng(3).permutation(len(values))
+    rows = pa.record_batch(
+        [
+            pa.array(range(len(values)), pa.int64()),
+            pa.array([0] * len(values), pa.int8()),
+            pa.array(values, kind).take(pa.array(shuffled)),
+        ],
+        names=["_SEQUENCE_NUMBER", "_VALUE_KIND", "u"],
+    )
+    order = SequenceOrder(("u",), descending)
+
+    window = sort_window(rows, np.zeros(len(values), dtype=np.int64), order)
+
+    assert window.order is not None
+    oldest_first = [0, *reversed(range(1, len(values)))] if descending else [*range(len(values))]
+    assert shuffled[window.order].tolist() == oldest_first
+
+
 def test_maps_cannot_order_versions() -> None:
     rows = pa.record_batch(
         [pa.array([0, 1]), pa.array([0, 0], pa.int8()), pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int32()))],

@@ -68,6 +68,22 @@ def test_lists_and_rows_order_records_too():
     assert window.rows["u"].to_pylist() == [None, [], [{"x": 1}, None], [{"x": 2}]]
 
 
+def test_zeros_and_nan_order_records_too():
+    values = [float("nan"), None, 0.0, float("-inf"), -0.0]
+    runs = [
+        [
+            pa.record_batch(
+                {"_SEQUENCE_NUMBER": [number], "k": pa.array([1], pa.int32()), "u": pa.array([value], pa.float64())}
+            )
+        ]
+        for number, value in enumerate(values)
+    ]
+
+    (window,) = merge_repeated_runs(runs, KEY, SequenceOrder(("u",)))
+
+    assert window.rows["_SEQUENCE_NUMBER"].to_pylist() == [1, 3, 4, 2, 0]
+
+
 RUNS = st.lists(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=12).map(
         lambda run: sorted(run, key=lambda record: record[0])
