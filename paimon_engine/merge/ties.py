@@ -8,7 +8,7 @@ run before. So a few keys are played, not all that there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,8 +18,9 @@ import numpy.typing as npt
 from paimon_engine.merge.tournament import Contender, Tournament
 
 Positions = npt.NDArray[np.intp]
-_Turn = tuple[int, int]
-"""When a run went on: behind which key, counted through all windows, and how many of that key's runs did so before."""
+_Times = npt.NDArray[np.intp]
+"""When each run went on: the number of keys before, through all windows, times that of runs, and its turn among those
+runs that had the last of these keys."""
 _NONE = -1
 
 
@@ -36,13 +37,14 @@ class Ties:
 
     def __init__(self, run_count: int) -> None:
         """No key has been merged yet."""
+        self._run_count = run_count
         # The tournament begins with the last run.
-        self._changed: list[_Turn] = [(-1, run_count - 1 - run) for run in range(run_count)]
+        self._changed: _Times = np.arange(-1, -1 - run_count, -1)
         self._keys = 0
 
     def alone(self, run: int) -> None:
         """A window of one run passes."""
-        self._changed[run] = (self._keys, 0)
+        self._changed[run] = self._keys * self._run_count
         self._keys += 1
 
     def settled(
@@ -54,33 +56,50 @@ class Ties:
         of the order has key and sequence of the one before.
         """
         window = _WindowOfRuns(order, starts, equal, parts)
-        order = order.copy()
         tied = np.unique(window.key_of[order[equal]])
-        *before, at_end = window.last_before(np.append(tied, len(starts)), len(self._changed))
+        lasts = window.last_before(np.append(tied, len(starts)), self._run_count)
+        times = np.where(lasts == _NONE, self._changed, (self._keys + lasts) * self._run_count)
+        in_order = np.sort(lasts, axis=1)
+        is_shared = ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] != _NONE)).any(axis=1).tolist()
+        records = window.records(tied)
         went_on: dict[int, list[int]] = {}
-        for key, lasts in zip(tied.tolist(), before, strict=True):
-            ages, rows = window.records(key)
-            taken = _taken(ages, self._changes(lasts, window, went_on))
+        rows: list[int] = []
+        for place, (key, record) in enumerate(zip(tied.tolist(), records, strict=True)):
+            changed = times[place].tolist()
+            if is_shared[place]:
+                self._take_turns(changed, lasts[place].tolist(), window, went_on)
+            taken = _taken(record.runs, record.ages, changed)
             went_on[key] = taken.went_on
-            begin = int(starts[key])
-            order[begin : begin + len(rows)] = [rows[run] for run in taken.order]
-        self._changed = self._changes(at_end, window, went_on)
+            rows += [record.rows[record.runs.index(run)] for run in taken.order]
+        at_end = times[-1].tolist()
+        self._take_turns(at_end, lasts[-1].tolist(), window, went_on)
+        self._changed = np.array(at_end)
         self._keys += len(starts)
+        order = order.copy()
+        order[window.places_of(tied)] = rows
         return order
 
-    def _changes(self, lasts: Sequence[int], window: _WindowOfRuns, went_on: Mapping[int, list[int]]) -> list[_Turn]:
-        """When each run went on to its record of now, by its last key before; `went_on` has what is known of ties."""
-        found = []
+    def _take_turns(
+        self, times: list[int], lasts: Sequence[int], window: _WindowOfRuns, went_on: Mapping[int, list[int]]
+    ) -> None:
+        """Adds which of the runs of a key went on first where it is the last one of several runs."""
         for run, last in enumerate(lasts):
-            if last == _NONE:
-                found.append(self._changed[run])
-            elif lasts.count(last) == 1:
-                found.append((self._keys + last, 0))
-            else:
+            if last == _NONE or lasts.count(last) == 1:
+                continue
+            turns = went_on.get(last)
+            if turns is None:
                 # Sequences that differ decide alone.
-                turns = went_on.get(last) or _taken(window.records(last)[0], [(0, 0)] * len(lasts)).went_on
-                found.append((self._keys + last, turns.index(run)))
-        return found
+                [record] = window.records(np.array([last]))
+                turns = _taken(record.runs, record.ages, [0] * self._run_count).went_on
+            times[run] += turns.index(run)
+
+
+class _Records(NamedTuple):
+    """The records of a key by sequence: their runs, ages, which are equal for equal sequences, and rows."""
+
+    runs: list[int]
+    ages: list[int]
+    rows: list[int]
 
 
 class _WindowOfRuns:
@@ -99,21 +118,30 @@ class _WindowOfRuns:
             self._run_of[part.begin : part.end] = part.run
         self._ages = np.cumsum(~equal)
 
-    def records(self, key: int) -> tuple[dict[int, int], dict[int, int]]:
-        """By run, the age of its record of a key, which is equal for equal sequences, and the position of its row."""
-        begin, end = self._ends[key : key + 2].tolist()
-        rows = self._order[begin:end]
-        runs = self._run_of[rows].tolist()
-        return dict(zip(runs, self._ages[begin:end].tolist(), strict=True)), dict(zip(runs, rows.tolist(), strict=True))
+    def places_of(self, keys: Positions) -> Positions:
+        """Where the records of these keys are in the order, key by key."""
+        begins, sizes = self._ends[keys], self._ends[keys + 1] - self._ends[keys]
+        shifts: Positions = np.repeat(begins - np.cumsum(sizes) + sizes, sizes)
+        return np.arange(len(shifts)) + shifts
 
-    def last_before(self, keys: Positions, run_count: int) -> list[list[int]]:
+    def records(self, keys: Positions) -> Iterator[_Records]:
+        """The records of each of these keys."""
+        places = self.places_of(keys)
+        rows = self._order[places]
+        columns = self._run_of[rows].tolist(), self._ages[places].tolist(), rows.tolist()
+        begin = 0
+        for size in (self._ends[keys + 1] - self._ends[keys]).tolist():
+            yield _Records(*(column[begin : begin + size] for column in columns))
+            begin += size
+
+    def last_before(self, keys: Positions, run_count: int) -> Positions:
         """For each of these keys and each run its last key before; −1 where it has none in this window."""
         found = np.full((len(keys), run_count), _NONE)
         for part in self._parts:
             of_run = self.key_of[part.begin : part.end]
             places = np.searchsorted(of_run, keys)
             found[:, part.run] = np.where(places > 0, of_run[places - 1], _NONE)
-        return found.tolist()
+        return found
 
 
 class _Taken(NamedTuple):
@@ -123,17 +151,20 @@ class _Taken(NamedTuple):
     went_on: list[int]
 
 
-def _taken(ages: Mapping[int, int], changed: Sequence[_Turn]) -> _Taken:
-    """What the tournament makes of the records of a key, given by run, when all runs are at it or behind it."""
-    if len(ages) == 2:
+def _taken(runs: list[int], ages: list[int], changed: Sequence[int]) -> _Taken:
+    """What the tournament makes of the records of a key, when all runs are at it or behind it."""
+    if len(runs) == 2:
         # Most often. The same as below, in a tenth of the time.
-        (one, its_age), (other, other_age) = ages.items()
-        halves = _halves(one, other, len(changed))
-        before, behind = (max(changed[run] for run in half) for half in halves)
-        order = [one, other] if (its_age, before) < (other_age, behind) else [other, one]
-        return _Taken(order, order[::-1])
+        one, other = runs
+        if ages[0] == ages[1]:
+            half, other_half = _halves(one, other, len(changed))
+            is_first = max(map(changed.__getitem__, half)) < max(map(changed.__getitem__, other_half))
+        else:
+            is_first = ages[0] < ages[1]
+        return _Taken([one, other], [other, one]) if is_first else _Taken([other, one], [one, other])
     went_on: list[int] = []
-    tree = Tournament([_Played(run, ages.get(run), went_on) for run in range(len(changed))], changed=changed)
+    age_of = dict(zip(runs, ages, strict=True))
+    tree = Tournament([_Played(run, age_of.get(run), went_on) for run in range(len(changed))], changed=changed)
     order = tree.next_round()
     tree.next_round()
     return _Taken(order, went_on[: len(order)])
