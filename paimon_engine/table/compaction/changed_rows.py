@@ -136,6 +136,7 @@ class ChangedRows:
             _RunFiles(run, tuple(_INPUT if file.name in names else sources.get(file.name, _BESIDE) for file in run))
             for run in around
         ]
+        self._ahead = files_ahead(self._table, [(self._location.directory, around, {})])
         batches = [self._rows(run, near, keys_only=False) for run in runs]
         order = replace(sequence_order(self._table.options), has_ties=True)
         for window in merge_runs(batches, schema.key_type, order):
