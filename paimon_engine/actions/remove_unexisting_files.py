@@ -33,7 +33,7 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.reach.reachability import DataPaths
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
-from paimon_engine.table.state.snapshots import is_latest, latest_snapshot, read_at_latest
+from paimon_engine.table.state.snapshots import is_latest, read_at_latest
 
 _LOCAL_DIRECTORIES_MAX: Final = 256
 """Up to so many directories are listed by this process: handing them to a cluster would take longer."""
@@ -82,8 +82,7 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
     """
     table, executor = context.table, context.executor
     check_complete_files(table.options)
-    latest = latest_snapshot(table)
-    entries = live_entries(table, latest)
+    latest, entries = read_at_latest(table, lambda newest: (newest, live_entries(table, newest)))
     inside = [entry for entry in entries if entry.file.external_path is None]
     stopped = tuple(
         f"{entry.file.external_path} is outside the table and is not looked up"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
@@ -33,7 +33,7 @@ from paimon_engine.table.commit.publish_metadata import publish_metadata
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.state.metadata_writer import MetadataWriter
-from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.state.snapshots import is_latest, read_at_latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,10 @@ def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifest
     """
     table = context.table
     check_metadata_writable(table.options)
-    latest = latest_snapshot(table)
-    if latest is None:
+    found = read_at_latest(table, lambda latest: None if latest is None else _found(table, latest))
+    if found is None:
         return RemoveUnexistingManifestsResult("noop")
-    manifests, lost = _listed(table, latest)
-    entries = [entry for manifest in manifests for entry in read_manifest(table, manifest.name, manifest)]
+    latest, manifests, lost, entries = found
     if not lost:
         return RemoveUnexistingManifestsResult("noop", None, (), len(manifests), latest.total_record_count)
     live = _still_live(entries)
@@ -90,6 +89,24 @@ def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifest
         snapshot_id = _commit(table, latest, live, context.job)
         result = replace(result, status="committed", snapshot_id=snapshot_id)
     return result
+
+
+class _Found(NamedTuple):
+    """A snapshot, its manifests that exist, the names of what does not, and the entries of the former."""
+
+    snapshot: Snapshot
+    manifests: Sequence[ManifestFile]
+    lost: Sequence[str]
+    entries: Sequence[ManifestEntry]
+
+
+def _found(table: TableHandle, latest: Snapshot) -> _Found:
+    """Raises: NotFoundError if it is the latest one no longer, so that what is missing may have expired."""
+    manifests, lost = _listed(table, latest)
+    entries = [entry for manifest in manifests for entry in read_manifest(table, manifest.name, manifest)]
+    if lost and not is_latest(table, latest):
+        raise NotFoundError(f"{table.paths.root}: others have committed and expired snapshot {latest.id} meanwhile")
+    return _Found(latest, manifests, lost, entries)
 
 
 def _listed(table: TableHandle, snapshot: Snapshot) -> tuple[list[ManifestFile], list[str]]:
