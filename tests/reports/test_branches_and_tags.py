@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
-from tests.reports.replay import keys_of
+from paimon_engine import Catalog, ConflictError, InvalidArgumentError, Table, UnsupportedError, open_table
+from tests.reports.replay import histories, keys_of
+from tests.support.faulty_storage import FaultyStorage
+from tests.support.world import World
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 
@@ -107,3 +109,51 @@ def test_no_file_goes_while_another_tag_cannot_be_read(tmp_path: Path, verb: str
     assert "'t2' cannot be read" in str(done)
     assert {path.name for path in Path(table.path, "bucket-0").iterdir()} == before
     assert (keys_of(table), keys_of(table, tag="t3")) == ([1, 2, 3, 4], [1, 2, 3])
+
+
+@pytest.mark.parametrize("has_directories", [True, False])
+def test_a_branch_made_by_others_while_one_is_renamed_to_its_name_is_not_replaced(
+    has_directories: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new name was free when it was looked at. Where stores cannot rename directories, files are copied."""
+    if not has_directories:
+        monkeypatch.setattr(FaultyStorage, "rename_dir", _no_directories)
+
+    def prepare() -> World:
+        world = World()
+        world.create(keys=("k",), by=(), bucket=1)
+        world.write({1: 0})
+        world.table().create_tag("x")
+        world.table().create_branch("old", tag="x")
+        world.write({2: 0})
+        world.table().create_tag("y")
+        return world
+
+    made_by_others: list[bool] = []
+
+    def others(table: Table) -> None:
+        try:
+            made_by_others.append(table.create_branch("new", tag="y").status == "created")
+        except ConflictError:
+            made_by_others.append(False)
+
+    def job(table: Table) -> str:
+        try:
+            return table.rename_branch("old", "new").status
+        except ConflictError:
+            return "refused"
+
+    outcomes = set()
+    for world, outcome in histories(prepare, job, others):
+        is_others = bool(made_by_others) and made_by_others[-1]
+        table = world.table()
+        names = table.branches()["branch_name"].to_pylist()
+        found = {name: keys_of(table, branch=name) for name in names}
+        expected = {"renamed": {"new": [1]}, "refused": {"old": [1], "new": [1, 2]}}[outcome]
+        outcomes.add((outcome, is_others))
+        assert found == expected, (outcome, is_others)
+    assert {("renamed", False), ("refused", True)} <= outcomes
+
+
+def _no_directories(_storage: FaultyStorage, source: str, _target: str) -> None:
+    raise UnsupportedError(f"Cannot rename {source}: no directories")

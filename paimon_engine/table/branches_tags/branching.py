@@ -186,7 +186,10 @@ def _is_hint(path: str) -> bool:
 
 
 def move_branch(table: TableHandle, name: str, to: str) -> None:
-    """Gives a branch's directory another name; where stores cannot, its files are copied, schemas first."""
+    """Gives a branch's directory another name; where stores cannot, its files are copied, schemas first.
+
+    Raises: ConflictError if another process has made a branch of the new name; then this one keeps its own.
+    """
     storage = table.env.storage
     source, target = TablePaths(table.paths.root, name), TablePaths(table.paths.root, to)
     if not storage.exists(target.branch_root):
@@ -194,9 +197,42 @@ def move_branch(table: TableHandle, name: str, to: str) -> None:
             storage.rename_dir(source.branch_root, target.branch_root)
         except UnsupportedError:
             pass
+        except StorageError as error:
+            # Both: else this was done, and only the reply was lost.
+            if storage.exists(source.branch_root) and storage.exists(target.branch_root):
+                raise _taken(target.branch_root, to) from error
+            raise
         else:
             return
+    is_continued = is_unfinished(table, to, name)
+    if branch_exists(table, to) and not is_continued:
+        raise _taken(target.branch_root, to)
     storage.overwrite(_marker(table, to), name.encode())
+    made: list[str] = []
+    try:
+        if is_continued:
+            # An earlier try may have removed some snapshots of the old name already.
+            _copy_branch(table, name, to, made)
+        else:
+            _check_snapshots_among(table, name, to)
+            _copy_branch(table, name, to, made)
+            _check_snapshots_among(table, name, to)
+    except ConflictError:
+        # What there is belongs to others. Schemas stay, since both branches may have them.
+        storage.delete([path for path in made if not path.startswith(f"{target.schema_dir}/")])
+        finish_branch(table, to)
+        raise
+    remove_branch_files(table, name)
+    finish_branch(table, to)
+
+
+def _copy_branch(table: TableHandle, name: str, to: str, made: list[str]) -> None:
+    """Copies a branch's files to those of the new name, and adds the ones that were absent to `made`.
+
+    Raises: ConflictError if a schema or snapshot of another branch is there.
+    """
+    storage = table.env.storage
+    source, target = TablePaths(table.paths.root, name), TablePaths(table.paths.root, to)
     sizes = {info.path: info.size_bytes for info in storage.walk(source.branch_root)}
     files = sorted(sizes, key=lambda path: (_is_hint(path), path))
     schemas = [path for path in files if path.startswith(f"{source.schema_dir}/")]
@@ -205,6 +241,18 @@ def move_branch(table: TableHandle, name: str, to: str) -> None:
         data = storage.read(path)
         if len(data) != sizes[path]:
             raise StorageError(f"{path}: {len(data)} of {sizes[path]} bytes were read; run it again")
-        storage.overwrite(copy, data)
-    remove_branch_files(table, name)
-    finish_branch(table, to)
+        if storage.create(copy, data):
+            made.append(copy)
+        elif _read_or_none(table, copy) != data:
+            is_snapshot = path.startswith(f"{source.snapshot_dir}/") and not _is_hint(path)
+            if is_snapshot or path in schemas:
+                raise _taken(copy, to)
+            # Hints, consumers and tags may have changed since a try that was interrupted.
+            storage.overwrite(copy, data)
+
+
+def _check_snapshots_among(table: TableHandle, name: str, to: str) -> None:
+    """Raises: ConflictError if branch `to` has a snapshot whose id branch `name`, which is being copied, lacks."""
+    more = set(snapshot_ids(with_branch_paths(table, to))) - set(snapshot_ids(with_branch_paths(table, name)))
+    if more:
+        raise _taken(TablePaths(table.paths.root, to).snapshot(min(more)), to)
