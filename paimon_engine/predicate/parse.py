@@ -60,7 +60,7 @@ def parse_where(text: str) -> Predicate:
         return _predicate(_parsed(text, into=sql.Condition))
     except _NoColumnError as error:
         if error.name is None or f'"{error.name}"' not in text:
-            raise
+            raise InvalidArgumentError(str(error)) from None
         raise InvalidArgumentError(
             f'"{error.name}" is a text in a filter; write names that are not plain words in backticks: `{error.name}`'
         ) from error

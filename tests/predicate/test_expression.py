@@ -189,8 +189,9 @@ def test_numbers_compare_exactly(where: str, rows: list[int]):
     ids=str,
 )
 def test_what_does_not_fit_is_named_with_its_column(where: str | Condition, message: str):
-    with pytest.raises(InvalidArgumentError, match=message):
+    with pytest.raises(InvalidArgumentError, match=message) as raised:
         found(where)
+    assert type(raised.value) is InvalidArgumentError
 
 
 @pytest.mark.parametrize(
