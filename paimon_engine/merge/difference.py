@@ -5,7 +5,8 @@ Source: `IncrementalDiffSplitRead` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from paimon_engine.types import RowType
 
 _IS_AFTER = "_IS_AFTER"
 _DELETE = 3
+_GONE_BYTES: Final = 256 << 20
 Mask = npt.NDArray[np.bool_]
 
 
@@ -28,14 +30,11 @@ def differences(
     key_type: RowType,
     sequence: SequenceOrder,
     columns: Sequence[str],
-    *,
-    are_whole: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `after` that are new or differ in `columns`, and rows of keys that only `before` has, as −D.
 
-    Both are sorted by key, with every key once and no delete records. Unless they `are_whole` states, a row of `after`
-    that is older than that of `before`, by `sequence`, is left out: which change made it visible again is not known
-    here. Of whole states it is what the key has now, as after an overwrite, whose sequence numbers begin at zero.
+    Both are sorted by key, with every key once and no delete records. A row of `after` is what the key has now, also
+    where it is older than that of `before`, by `sequence`, as after an overwrite, whose numbers begin at zero.
     """
     runs = [_marked(before, is_after=False), _marked(after, is_after=True)]
     for window in merge_runs(runs, key_type, sequence):
@@ -47,9 +46,44 @@ def differences(
             old, new = rows.take(pa.array(pairs)), rows.take(pa.array(pairs + 1))
             same = np.logical_and.reduce([equal_values(old[name], new[name]) for name in columns])
             is_newer = _mask(new[_IS_AFTER])
-            kept[pairs] = ~same & ~is_newer & are_whole
+            kept[pairs] = ~same & ~is_newer
             kept[pairs + 1] = ~same & is_newer
         yield _with_kinds(rows.filter(pa.array(kept)))
+
+
+def uncovered(
+    changed: Iterable[pa.RecordBatch],
+    beneath: Callable[[], Iterator[pa.RecordBatch]],
+    key_type: RowType,
+    sequence: SequenceOrder,
+) -> Iterator[pa.RecordBatch]:
+    """Differences, where a key that went has the row `beneath`, if there is one: it is seen again.
+
+    What is beneath has the columns and the order of the states, and is read only if keys went: once for those of 256
+    MiB.
+    """
+    gone: list[pa.RecordBatch] = []
+    for rows in changed:
+        went = np.asarray(rows[VALUE_KIND]) == _DELETE
+        yield rows.filter(pa.array(~went))
+        gone.append(rows.filter(pa.array(went)))
+        if sum(part.nbytes for part in gone) > _GONE_BYTES:
+            yield from _uncovered(gone, beneath(), key_type, sequence)
+            gone = []
+    if any(part.num_rows for part in gone):
+        yield from _uncovered(gone, beneath(), key_type, sequence)
+
+
+def _uncovered(
+    gone: Iterable[pa.RecordBatch], beneath: Iterable[pa.RecordBatch], key_type: RowType, sequence: SequenceOrder
+) -> Iterator[pa.RecordBatch]:
+    runs = [_marked(gone, is_after=False), _marked(beneath, is_after=True)]
+    for window in merge_runs(runs, key_type, sequence):
+        rows = window.rows if window.order is None else window.rows.take(pa.array(window.order))
+        versions = np.diff(np.append(window.starts, rows.num_rows))
+        is_of_both = np.repeat(versions == 2, versions)
+        kept = _mask(rows[_IS_AFTER]) == is_of_both
+        yield rows.filter(pa.array(kept)).drop_columns([_IS_AFTER])
 
 
 def _marked(batches: Iterable[pa.RecordBatch], *, is_after: bool) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_engine.merge.difference import differences, equal_values
+from paimon_engine.merge import difference
+from paimon_engine.merge.difference import differences, equal_values, uncovered
 from paimon_engine.merge.window import SequenceOrder
 from paimon_engine.types import DataField, RowType, parse_atomic
 
@@ -64,7 +65,7 @@ def state(*rows: tuple[int, Any, int]) -> list[pa.RecordBatch]:
         ([], [(1, "a", 0)], [(0, 1, "a")]),
         ([(1, "a", 0), (2, "a", 1)], [(1, "a", 2), (2, "b", 3)], [(0, 2, "b")]),
         ([(1, None, 0)], [(1, "a", 0)], [(0, 1, "a")]),
-        ([(1, "new", 5)], [(1, "old", 2)], []),
+        ([(1, "new", 5), (2, "same", 6)], [(1, "old", 2), (2, "same", 3)], [(0, 1, "old")]),
         ([(1, "a", 0), (3, "c", 1)], [(2, "b", 2), (3, "c", 1)], [(3, 1, "a"), (0, 2, "b")]),
     ],
     ids=["gone", "new", "same or changed", "null became a value", "older than before", "side by side"],
@@ -76,9 +77,22 @@ def test_differences(before: list[Any], after: list[Any], expected: list[Any]):
     assert rows == expected
 
 
-def test_an_older_row_counts_in_whole_states():
-    before, after = state((1, "new", 5), (2, "same", 6)), state((1, "old", 2), (2, "same", 3))
+@pytest.mark.parametrize("bytes_at_once", [1, 1 << 20])
+def test_of_a_key_that_went_the_row_beneath_is_seen(bytes_at_once: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(difference, "_GONE_BYTES", bytes_at_once)
+    before, after = state((1, "a", 9), (2, "b", 8), (4, "d", 7)), state((2, "B", 10), (3, "C", 11))
+    beneath = state((1, "old", 1), (2, "hidden", 2), (5, "other", 3))
+    changed = differences(iter(before), iter(after), KEY, SequenceOrder(), ["v"])
 
-    found = differences(iter(before), iter(after), KEY, SequenceOrder(), ["v"], are_whole=True)
+    found = uncovered(changed, lambda: iter(beneath), KEY, SequenceOrder())
 
-    assert [tuple(row.values())[1:] for batch in found for row in batch.to_pylist()] == [(0, 1, "old")]
+    rows = sorted(tuple(row.values())[1:] for batch in found for row in batch.to_pylist())
+    assert rows == [(0, 1, "old"), (0, 2, "B"), (0, 3, "C"), (3, 4, "d")]
+
+
+def test_what_is_beneath_is_not_read_where_no_key_went():
+    changed = differences(iter(state((1, "a", 1))), iter(state((1, "b", 2))), KEY, SequenceOrder(), ["v"])
+
+    found = uncovered(changed, lambda: pytest.fail("it is read"), KEY, SequenceOrder())
+
+    assert [tuple(row.values())[1:] for batch in found for row in batch.to_pylist()] == [(0, 1, "b")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,45 @@ def test_a_state_that_has_expired_cannot_be_compared(table: Table) -> None:
 
     with pytest.raises(NotFoundError, match=str(latest - 1)):
         table.to_arrow(incremental=(latest - 1, latest))
+
+
+def test_going_back_shows_the_rows_of_older_files_again(tmp_path: Path) -> None:
+    table = states(tmp_path, ("+I", 1, 20), ("+I", 2, 2))
+    table.rollback_to_as_latest(tag="before")
+    table.write(pa.Table.from_pylist([{"k": 3, "v": 3}], SCHEMA))
+    table.create_tag("later")
+
+    log = Catalog(str(tmp_path)).table("db.t$audit_log")
+    found = log.to_arrow(incremental=("after", "later"))
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == [("+I", 1, 10), ("+I", 3, 3), ("-D", 2, 2)]
+
+
+def test_a_delete_of_a_row_that_never_was_is_no_difference(tmp_path: Path) -> None:
+    assert audit(states(tmp_path, ("-D", 7, 0), ("+I", 8, 8))) == [("+I", 8, 8)]
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_jobs_that_wrote_at_once_differ_in_what_is_read(tmp_path: Path, order: tuple[int, ...]) -> None:
+    table = states(tmp_path, ("+I", 1, 11), ("+I", 2, 2))
+    at_once = [[{"k": 1, "v": 100}], [{"k": 1, "v": 200}, {"k": 3, "v": 3}], [{"k": 0, "v": 0}, {"k": 1, "v": 300}]]
+    prepared = [table.prepare_write(pa.Table.from_pylist(rows, SCHEMA)) for rows in at_once]
+    for number in order:
+        table.commit(prepared[number], commit_user=f"job {number}")
+        table.create_tag(f"job {number}")
+    names = ["before", "after", *(f"job {number}" for number in order)]
+
+    for old, new in combinations(names, 2):
+        assert added(tmp_path, old, new) == sorted(table.to_arrow(tag=new).to_pylist(), key=str), (old, new)
+
+
+def added(tmp_path: Path, old: str, new: str) -> list[dict[str, Any]]:
+    """The rows of the old state with what differs."""
+    table, log = (Catalog(str(tmp_path)).table(f"db.t{system}") for system in ("", "$audit_log"))
+    found = {row["k"]: row for row in table.to_arrow(tag=old).to_pylist()}
+    changes = log.to_arrow(incremental=(old, new)).to_pylist()
+    for row in sorted(changes, key=lambda row: row["rowkind"] != "-D"):
+        if row.pop("rowkind") == "-D":
+            del found[row["k"]]
+        else:
+            found[row["k"]] = row
+    return sorted(found.values(), key=str)

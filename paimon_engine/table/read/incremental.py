@@ -10,7 +10,8 @@ Commits whose snapshots have expired are read by their changelogs, where these a
 3. Difference of two states: only files that one of them lacks are read, as the Java library does, so that an append
    table gives the rows of all new files. Where what they mean depends on files that both have, these are read, too.
    Java does not: a row that a deletion vector deletes stays there, and of a sum what was added is seen. A changed row
-   is seen even where its sequence number is the old row's by accident.
+   is seen even where its sequence number is the old row's by accident. Of a key that went with a file, as by going
+   back to an earlier state, the row is seen that an older file has.
 
 Where keys were given other buckets in between, by a rescale or an overwrite, the files of the partition are read as
 those of one bucket. Java reads bucket by bucket: a key comes once for each, also where its row has not changed.
@@ -61,6 +62,7 @@ from paimon_engine.table.state.manifests import changelog_entries, delta_entries
 
 _SORT_BYTES: Final = 256 << 20
 _PLACE: Final = "__paimon_place_of_key"
+Entries = Sequence[ManifestEntry]
 
 
 def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> list[Split]:
@@ -173,53 +175,75 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
         same = {identity for identity in same if after[identity].file.name not in names}
     only_before = [entry for identity, entry in before.items() if identity not in same]
     only_after = [entry for identity, entry in after.items() if identity not in same]
-    kept: dict[Bucket, list[ManifestEntry]] = defaultdict(list)
+    kept: dict[Bucket, set[str]] = defaultdict(set)
     for identity, entry in after.items():
         if identity in same:
-            kept[entry.partition, entry.bucket].append(entry)
+            kept[entry.partition, entry.bucket].add(entry.file.name)
     moved = _moved(table, only_before, only_after, {partition for partition, _ in kept})
     gone, new = by_joined_bucket(only_before, moved), by_joined_bucket(only_after, moved)
+    old_states, new_states = (by_joined_bucket([*state.values()], frozenset()) for state in (before, after))
     units: list[ReadUnit] = []
 
-    def compare(bucket: Bucket, old: Sequence[ManifestEntry], young: Sequence[ManifestEntry], *, whole: bool) -> None:
-        locations = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
-        units.append(Comparison(*bucket, tuple(old), tuple(young), *locations, whole))
+    def compare(place: Bucket, old: Entries, young: Entries, beneath: Entries) -> None:
+        # Deletes of keys that were not there are no difference.
+        may_delete = any(may_have_deletes(entry.file, table.options) for entry in young)
+        if table.schema.primary_keys and (old or may_delete):
+            locations = _vectors_of(old, old_vectors), _vectors_of([*young, *beneath], new_vectors)
+            units.append(Comparison(*place, tuple(old), tuple(young), *locations, tuple(beneath)))
+        else:
+            units.extend(splits_of(table, young, rows.file_filter, vectors=new_vectors))
 
     for place in dict.fromkeys([*gone, *new]):
-        old, young = gone.get(place, []), new.get(place, [])
-        is_whole = place[0] in moved or place not in kept
-        needed = frozenset() if is_whole else _needed_beside(table, kept[place], [*old, *young])
-        if needed:
-            sides = [[entry for entry in (*kept[place], *side) if entry.file.name in needed] for side in (old, young)]
-            compare(place, *sides, whole=True)
-            old, young = ([entry for entry in side if entry.file.name not in needed] for side in (old, young))
-        if old and table.schema.primary_keys:
-            compare(place, old, young, whole=is_whole)
-        else:
-            units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
+        if not table.schema.primary_keys or table.options.hides_level_0 or place[0] in moved or place not in kept:
+            compare(place, gone.get(place, []), new.get(place, []), [])
+            continue
+        states = old_states.get(place, []), new_states.get(place, [])
+        for compared, beneath in _compared_together(table, *states, kept[place]):
+            old, young, below = _named(states[0], compared), _named(states[1], compared), _named(states[1], beneath)
+            compare(place, old, young, below)
     return units
 
 
-def _needed_beside(
-    table: TableHandle, kept: Sequence[ManifestEntry], changed: Sequence[ManifestEntry]
-) -> frozenset[str]:
-    """Names of the files that are to be compared together with files that both states have.
+def _compared_together(
+    table: TableHandle, before: Entries, after: Entries, kept: Collection[str]
+) -> Iterator[tuple[Collection[str], Collection[str]]]:
+    """For each section with files that only one state has: names of those to be compared, and of those beneath them.
 
-    What changed files do to a key depends on these where they delete it, add to it, or may be older than it.
+    What is beneath is older than all that is compared; `kept` names the files that both states have. They are compared
+    with the others where they may be newer, or where what the others do to a key depends on them: a delete, a sum, or
+    a number that two rows of the key may have.
     """
-    options = table.options
-    if not table.schema.primary_keys or options.hides_level_0:
-        return frozenset()
-    others = {entry.file.name for entry in kept}
+    options, order = table.options, key_order(table.schema.key_type)
     depends = options.merge_engine != "deduplicate" or bool(options.sequence_fields)
-    found: set[str] = set()
-    files = [entry.file for entry in (*kept, *changed)]
-    for section in sections(files, key_order(table.schema.key_type), options.sort_spill_threshold):
-        members = [file for run in section for file in run]
-        own = [file for file in members if file.name not in others]
-        if 0 < len(own) < len(members) and (depends or any(may_have_deletes(file, options) for file in own)):
-            found.update(file.name for file in members)
-    return frozenset(found)
+    of_state = [{entry.file.name for entry in state} for state in (before, after)]
+    files = {entry.file.name: entry.file for entry in (*before, *after)}
+    for section in sections([*files.values()], order):
+        members = files_of([section])
+        changed = [file for file in members if file.name not in kept]
+        if not changed:
+            continue
+        together = _not_older(changed, [file for file in members if file.name in kept])
+        are_at_once = any(written_at_once(file for file in members if file.name in names) for names in of_state)
+        if depends or are_at_once or any(may_have_deletes(file, options) for file in together):
+            together = members
+        compared = frozenset(file.name for file in together)
+        yield compared, frozenset(file.name for file in members) - compared
+
+
+def _not_older(files: Sequence[DataFile], others: Sequence[DataFile]) -> Sequence[DataFile]:
+    """The files, and those of the others that are not older than all of these together."""
+    found, least = [*files], min(file.min_sequence_number for file in files)
+    for file in sorted(others, key=lambda file: -file.max_sequence_number):
+        if file.max_sequence_number < least:
+            break
+        found.append(file)
+        least = min(least, file.min_sequence_number)
+    return found
+
+
+def _named(entries: Entries, names: Collection[str]) -> Entries:
+    """Those of the files' names, in their order: where files were written at once it decides."""
+    return [entry for entry in entries if entry.file.name in names]
 
 
 def _with_other_rows(
@@ -257,15 +281,18 @@ def _rows_identity(entry: ManifestEntry) -> FileIdentity:
 
 def compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
     """What the rows of the later state differ in, with their kinds. Raises: NotFoundError, CorruptTableError."""
-    from paimon_engine.merge.difference import differences
+    from paimon_engine.merge.difference import differences, uncovered
     from paimon_engine.merge.functions import sequence_order
 
     location = bucket_location(table, unit.partition, unit.bucket)
     before = _state(table, location, unit.before, unit.vectors_before)
     after = _state(table, location, unit.after, unit.vectors_after)
+    key, order = table.schema.key_type, sequence_order(table.options)
     values = [name for name in table.schema.row_type.names if name not in table.schema.trimmed_primary_keys]
-    order = sequence_order(table.options)
-    return differences(before, after, table.schema.key_type, order, values, are_whole=unit.is_whole)
+    changed = differences(before, after, key, order, values)
+    if not unit.beneath:
+        return changed
+    return uncovered(changed, lambda: _state(table, location, unit.beneath, unit.vectors_after), key, order)
 
 
 def _state(

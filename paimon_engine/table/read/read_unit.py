@@ -17,7 +17,7 @@ from paimon_engine.table.state.handle import TableHandle
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Files of a bucket, or of joined ones, that only one of two states has. Vectors as in a split."""
+    """Files of a bucket, or of joined ones, of which some are in only one of two states. Vectors as in a split."""
 
     partition: bytes
     bucket: int
@@ -25,8 +25,8 @@ class Comparison:
     after: tuple[ManifestEntry, ...]
     vectors_before: Mapping[str, VectorLocation] | None = None
     vectors_after: Mapping[str, VectorLocation] | None = None
-    is_whole: bool = False
-    """Whether these are all files that the states have there."""
+    beneath: tuple[ManifestEntry, ...] = ()
+    """Files that both states have, all older than these: what they have is seen where a key is in no newer file."""
 
 
 ReadUnit = Split | Comparison
