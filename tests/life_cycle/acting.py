@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from paimon_engine import Table
+from tests.life_cycle.reading import assert_all_ways_agree
 from tests.life_cycle.world import Call, World, line_name
 from tests.support.world import HOUR_MS, MAIN
 from tests.support.world.kinds import KINDS, Kind
@@ -98,6 +99,7 @@ class Acting(RuleBasedStateMachine):
             # After a failed step there is nothing more to be learnt.
             if not self.world.has_failed:
                 self.world.finish()
+                assert_all_ways_agree(self.world)
                 self.at_end()
         finally:
             self.world.dismiss()
