@@ -6,6 +6,8 @@ Restoring has this order, so that no reader finds an incomplete version:
    would have a gap, a version of which files were deleted later. With any of it nothing is moved.
 2. Data, index and metadata files are restored.
 3. Then what readers start from: schemas, tags, changelogs and consumers, and snapshots from where the table's are on.
+   Before and after it is looked again whether all files are there, of which the versions share some with others, and
+   whether a deletion that is running is about to delete any. If so, they are not restored, or taken back.
 
 What each action's undo means: after `expire_snapshots`, `delete_tag`, `expire_tags` and `delete_branch` the table is as
 it was before. After `rollback` its newer snapshots exist again, the newest of them as the latest one. After
@@ -61,7 +63,7 @@ from paimon_engine.table.removal.quarantine_state import (
     stored_quarantine,
     stored_quarantines,
 )
-from paimon_engine.table.removal.restore_roots import RootsToRestore, plan_roots, roots_in_use, write_roots
+from paimon_engine.table.removal.restore_roots import RootsToRestore, plan_roots, roots_in_use, take_back, write_roots
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.units import DAY_MS
@@ -170,7 +172,9 @@ def _brought_back(
         if lost:
             reason = f"a clean-up moved restored files away again, run it again: {'; '.join(lost)}"
             return _result("stopped", quarantine, RootsToRestore(), stopped=(reason,))
-    write_roots(table, roots)
+    if dangers := roots.dangers():
+        return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(dangers))
+    created = write_roots(table, roots)
     absent = _absent(table, moves)
     if again := _not_restored(table, absent):
         # From now on clean-ups see the versions.
@@ -178,6 +182,9 @@ def _brought_back(
         if problems:
             return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))
         absent = _absent(table, moves)
+    if dangers := roots.dangers():
+        take_back(table, roots, created)
+        return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(dangers))
     missing = tuple(move.target for move in absent)
     result = _result("restored", quarantine, roots, missing=missing)
     # Versions that are left can be restored from the list, once their files exist again.

@@ -315,8 +315,8 @@ class World(Place):
     def assert_exact(self, what: str) -> None:
         """Nothing is there that no version needs."""
         left = self.reach.collected() - self.reach.all_needed()
-        if left and what != "clean-up":
-            left -= self.reach.removed_by_changelogs()
+        if left:
+            left -= self.reach.named_by_changelogs() if what == "clean-up" else self.reach.removed_by_changelogs()
         assert not left, f"{what} has left {sorted(left)}"
 
     def _remove_orphans(self) -> None:

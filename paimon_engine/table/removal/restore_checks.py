@@ -15,8 +15,10 @@ from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.base import Storage
+from paimon_engine.table.reach.deletion_records import record_path, records
 from paimon_engine.table.reach.quarantine import Move, Quarantine, quarantine_names
 from paimon_engine.table.reach.reachability import DataPaths, Root, changelog_root, root_files, with_branch_paths
+from paimon_engine.table.removal.file_removal import LONGEST_PAUSE_MS
 from paimon_engine.table.removal.quarantine_state import quarantined_paths
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import TableHandle
@@ -66,11 +68,33 @@ class RestoreCheck:
         self._name = quarantine.name
         self._aside = aside
         self._listed: dict[str, dict[str, int]] = {}
+        self._needed: set[str] = set()
 
     def lacking(self, roots: Sequence[Root]) -> list[str | None]:
         """For each version the reason why it must not be restored; None if it may."""
         found = in_threads(self._table, _needs, roots)
-        return [self._why(root, needs) for root, needs in zip(roots, found, strict=True)]
+        reasons = [self._why(root, needs) for root, needs in zip(roots, found, strict=True)]
+        for needs, reason in zip(found, reasons, strict=True):
+            if reason is None:
+                self._needed.update(needs)
+        return reasons
+
+    def dangers(self) -> list[str]:
+        """Why the versions that lacked nothing may not be whole: files that are gone by now, or are about to go.
+
+        A deletion that looked for versions before these were there deletes what it has recorded. One that looks later
+        sees them.
+        """
+        self._listed.clear()
+        lost = sorted(path for path in self._needed if not self._exists(path))
+        found = [f"{path} was deleted meanwhile" for path in lost[:_NAMED_MAX]]
+        now_ms = self._table.env.clock()
+        for record in records(self._table)[0]:
+            named = self._needed.intersection((*record.data, *record.metadata))
+            if named and record.id != self._name and now_ms - record.modified_ms < LONGEST_PAUSE_MS:
+                what = f"a deletion that may still be running is about to delete {min(named)}"
+                found.append(f"{what}: wait until {record_path(self._table, record.id)} is gone, or for a day")
+        return found
 
     def history_conflict(self, older: Root, newer: Root) -> str | None:
         """Why the newer snapshot cannot follow the older one: its base must be the live files of the older one."""

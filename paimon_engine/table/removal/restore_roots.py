@@ -43,7 +43,7 @@ class RootsToRestore:
 
     `snapshots`, `tags` and `branches` are what is restored, for the result. `conflicts` are the reasons why
     it cannot be done. `left` are reasons why single versions are not restored. `tagged` are the restored tags of
-    existing branches, with their snapshot ids.
+    existing branches, with their snapshot ids. `check` has found that the versions lack nothing.
     """
 
     files: tuple[_File, ...] = ()
@@ -54,6 +54,11 @@ class RootsToRestore:
     conflicts: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     tagged: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    check: RestoreCheck | None = None
+
+    def dangers(self) -> list[str]:
+        """Why versions may lack files by now, or soon."""
+        return [] if self.check is None else self.check.dangers()
 
 
 def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> RootsToRestore:
@@ -70,7 +75,8 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
     conflicts = [] if as_tags else _changed_neighbours(table, quarantine)
     snapshot_files: dict[str, dict[int, _File]] = {}
     files: list[_File] = []
-    complete, lacking = _complete_versions(table, quarantine, found)
+    check = RestoreCheck(table, quarantine)
+    complete, lacking = _complete_versions(table, check, found)
     if lacking and (not as_tags or not complete):
         conflicts += lacking
     elif lacking:
@@ -97,6 +103,7 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         conflicts=tuple(conflicts),
         left=tuple(lacking),
         tagged=_tagged([item for item in files if item.branch not in gone]),
+        check=check,
     )
 
 
@@ -125,13 +132,13 @@ def _tagged(files: Iterable[_File]) -> dict[str, dict[str, int]]:
 
 
 def _complete_versions(
-    table: TableHandle, quarantine: Quarantine, found: Sequence[_File]
+    table: TableHandle, check: RestoreCheck, found: Sequence[_File]
 ) -> tuple[list[_File], list[str]]:
     """The files without those of versions that lack files; and for these the reasons."""
     roots = {
         item.path: root for item in found if (root := _root(item)) is not None and _stored(table, item.path) is None
     }
-    reasons = dict(zip(roots, RestoreCheck(table, quarantine).lacking(list(roots.values())), strict=True))
+    reasons = dict(zip(roots, check.lacking(list(roots.values())), strict=True))
     complete = [item for item in found if reasons.get(item.path) is None]
     return complete, [reason for reason in reasons.values() if reason is not None]
 
@@ -237,11 +244,14 @@ def _history_conflicts(
         # Only pairs of one restored and one existing snapshot are compared.
         if (number in restored) == (number + 1 in restored) or not {number, number + 1} <= existing | set(restored):
             continue
-        pair = [
-            _root(restored[item]) if item in restored else Root(branch, read_snapshot(on_branch, item))
-            for item in (number, number + 1)
-        ]
-        older, newer = pair
+        try:
+            older, newer = (
+                _root(restored[item]) if item in restored else Root(branch, read_snapshot(on_branch, item))
+                for item in (number, number + 1)
+            )
+        except NotFoundError as error:
+            found.append(f"others expire snapshots meanwhile, run it again: {error}")
+            continue
         why = None if older is None or newer is None else check.history_conflict(older, newer)
         found += [] if why is None else [f"{why} (as_tags=True restores the versions as tags)"]
     return found
@@ -251,24 +261,40 @@ def _gaps(ids: Iterable[int]) -> int:
     return sum(following != one + 1 for one, following in pairwise(sorted(set(ids))))
 
 
-def write_roots(table: TableHandle, roots: RootsToRestore) -> None:
-    """Writes the root files. Safe to repeat.
+def write_roots(table: TableHandle, roots: RootsToRestore) -> list[str]:
+    """Writes the root files. Safe to repeat. Returns the paths of those that may be taken back, in this order.
+
+    Snapshots that are newer than all others are not among them, since a writer may have continued from them.
 
     Raises: ConflictError if another process has written one of them with other content meanwhile.
     """
-    for item in roots.files:
-        _create(table, item)
+    created = [item.path for item in roots.files if _create(table, item)]
     for branch, by_id in roots.snapshot_files.items():
         check_inside_directory("branch", branch)
         on_branch = with_branch_paths(table, branch)
         ids = snapshot_ids(on_branch)
         # Starting next to the existing snapshots, so that ids have no gap at any moment.
         for number in _outwards(ids, sorted(by_id)):
-            _create(table, by_id[number])
-        # A listing may not show the new files at once.
-        after = sorted({*snapshot_ids(on_branch), *by_id})
-        write_hint(on_branch, on_branch.paths.earliest_hint, after[0])
-        write_hint(on_branch, on_branch.paths.latest_hint, after[-1])
+            if _create(table, by_id[number]) and ids and number < ids[-1]:
+                created.append(by_id[number].path)
+        _write_hints(on_branch, by_id)
+    return created
+
+
+def take_back(table: TableHandle, roots: RootsToRestore, created: Sequence[str]) -> None:
+    """Removes what `write_roots` has created, the last one first."""
+    for path in reversed(created):
+        table.env.storage.delete([path])
+    for branch in roots.snapshot_files:
+        _write_hints(with_branch_paths(table, branch), ())
+
+
+def _write_hints(on_branch: TableHandle, new: Iterable[int]) -> None:
+    # A listing may not show new files at once.
+    ids = sorted({*snapshot_ids(on_branch), *new})
+    if ids:
+        write_hint(on_branch, on_branch.paths.earliest_hint, ids[0])
+        write_hint(on_branch, on_branch.paths.latest_hint, ids[-1])
 
 
 def _outwards(existing: Sequence[int], restored: Sequence[int]) -> list[int]:
@@ -279,7 +305,9 @@ def _outwards(existing: Sequence[int], restored: Sequence[int]) -> list[int]:
     return [*reversed(older), *(number for number in restored if number >= existing[0])]
 
 
-def _create(table: TableHandle, item: _File) -> None:
+def _create(table: TableHandle, item: _File) -> bool:
+    """Whether it was not there. Raises: ConflictError."""
     created = table.env.storage.create(item.path, item.data)
     if not created and item.kind != "consumer" and not _same(item, _stored(table, item.path) or b""):
         raise ConflictError(f"{item.path} was written by another process; run it again to see the conflicts")
+    return created

@@ -194,6 +194,21 @@ class Reach:
         schema = json.loads(self.storage.read(f"{self.root}/{location}schema/schema-{changelog['schemaId']}"))
         return str(schema["options"].get("changelog-producer", "none")) == "none"
 
+    def named_by_changelogs(self) -> set[str]:
+        """What lists of changelogs name, as far as it is there: a clean-up keeps it, also where nothing needs it."""
+        found: set[str] = set()
+        for version in self.versions():
+            if version.kind == "changelog":
+                lists = {f"manifest/{version.json[name]}" for name in ("baseManifestList", "deltaManifestList")}
+                found |= lists & self.stored()
+                for manifest in (record["_FILE_NAME"] for path in lists & self.stored() for record in self._read(path)):
+                    if f"manifest/{manifest}" in self.stored():
+                        found.add(f"manifest/{manifest}")
+                        found.update(
+                            path for entry in self._read(f"manifest/{manifest}") for path in self._files(entry)
+                        )
+        return found
+
     def removed_by_changelogs(self) -> set[str]:
         """Data files that the commits of changelogs have removed: an expiry deletes them together with these."""
         kept = [one for one in self.versions() if one.kind == "changelog" and self._keeps_delta(one.json, one.branch)]
