@@ -256,6 +256,8 @@ class _Settings:
     pattern: str | None
     formatter: str | None
     max_num: int | None
+    now_ms: int
+    """When the job began: it also counts where the job plans again later."""
 
 
 def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
@@ -289,6 +291,7 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
         spec.timestamp_pattern or raw.get("partition.timestamp-pattern"),
         spec.timestamp_formatter or raw.get("partition.timestamp-formatter"),
         max_num,
+        table.env.clock(),
     )
 
 
@@ -296,12 +299,11 @@ def _expired(
     table: TableHandle, settings: _Settings, partitions: Sequence[Partition]
 ) -> tuple[list[tuple[Partition, str]], list[str]]:
     """Partitions that are too old, each with the reason, and reasons for those of which it cannot be said."""
-    now_ms = table.env.clock()
     if settings.strategy == "update-time":
-        limit_ms = local_wall_clock_ms(now_ms) - settings.age_ms
+        limit_ms = local_wall_clock_ms(settings.now_ms) - settings.age_ms
         old = [item for item in partitions if item.newest_ms is not None and item.newest_ms < limit_ms]
         return [(item, f"its newest file is older than {settings.age_ms} ms") for item in old], []
-    now = local_moment(now_ms)
+    now = local_moment(settings.now_ms)
     # Nothing is older than the calendar.
     age_ms = min(settings.age_ms, (now - datetime.min.replace(tzinfo=now.tzinfo)) // timedelta(milliseconds=1))
     limit = now - timedelta(milliseconds=age_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -356,3 +357,23 @@ def test_a_table_keeps_a_snapshot_whoever_removes_the_others(first: str, call: i
 @pytest.mark.parametrize("first", ["delete_tag", "replace_tag", "expire_tags"])
 def test_a_snapshot_that_becomes_a_changelog_while_versions_are_listed_keeps_its_files(first: str) -> None:
     assert sweep(of_name("kept-deltas"), first, "expire_snapshots", range(24, 60, 2)) > 10
+
+
+def test_a_job_that_waits_drops_no_partition_that_was_not_too_old_when_it_began() -> None:
+    world = World(of_name("append"))
+    write(world, world.table(MAIN), 1)
+    world.observe()
+    (day,) = {datetime.fromisoformat(row["dt"]) for row in world.table(MAIN).to_arrow().to_pylist()}
+    age = datetime.fromtimestamp(world.now_ms / 1000) - day + timedelta(hours=1)
+    table = world.table(MAIN)
+    call = Call("expire_partitions", MAIN, lambda: table.expire_partitions(age), writes=True)
+    world.begin(call, 2)
+    assert world.paused
+    write(world, world.table(MAIN), 2)
+    world.now_ms += 2 * HOUR_MS
+
+    world.resume(0, None)
+
+    assert call.actor is not None
+    assert call.actor.result.status == "noop"
+    world.finish()
