@@ -3,8 +3,8 @@
 Each kind of table gets as many histories, and Java reads what is left at the end of every one of them where
 PAIMON_REFERENCE names the reference. A failing history is made short and printed, and the next kind follows.
 
-With `--pairs` every action is stopped before each of its calls of the store (or each third, `--every 3`) while every
-other one runs. Exit 1 if anything failed.
+With `--objects` the store has no directories. With `--pairs` every action is stopped before each of its calls of the
+store (or each third, `--every 3`) while every other one runs. Exit 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default="")
+    parser.add_argument("--objects", action="store_true", help="on a store without directories")
     parser.add_argument("--no-shrink", action="store_true", help="show a failing history as it is")
     parser.add_argument("--pairs", action="store_true", help="pairs of actions, not histories")
     parser.add_argument("--every", type=int, default=1, help="with --pairs: stop before each n-th call only")
@@ -59,7 +60,8 @@ def main() -> int:
 
 
 def _histories(kind: Kind, reported: Told, given: argparse.Namespace) -> int:
-    machine = type("History", (LifeCycle,), {"kind": kind, "at_end": reported})
+    told = {"kind": kind, "at_end": reported, "has_directories": not given.objects}
+    machine = type("History", (LifeCycle,), told)
     phases = [Phase.generate] if given.no_shrink else [Phase.generate, Phase.shrink]
     try:
         run_state_machine_as_test(

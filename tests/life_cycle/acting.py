@@ -67,10 +67,11 @@ class Acting(RuleBasedStateMachine):
     """One history of one table; subclasses choose its kind and may look at the end of it."""
 
     kind: Kind = KINDS[0]
+    has_directories = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(self.kind)
+        self.world = World(self.kind, has_directories=self.has_directories)
 
     def act(
         self,

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from paimon_engine import UnsupportedError
+
 WAIT_S = 120
 
 
@@ -94,11 +96,15 @@ class Stage:
 
 
 class StagedStorage:
-    """A store whose every call may be where its caller is stopped. Files of data and metadata never change."""
+    """A store whose every call may be where its caller is stopped. Files of data and metadata never change.
 
-    def __init__(self, inner: Any, stage: Stage) -> None:
+    One without directories, as object stores, renames none.
+    """
+
+    def __init__(self, inner: Any, stage: Stage, *, has_directories: bool = True) -> None:
         self.inner = inner
         self._stage = stage
+        self._has_directories = has_directories
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
@@ -108,6 +114,12 @@ class StagedStorage:
             return method(*arguments, **named)
 
         return staged
+
+    def rename_dir(self, source: str, target: str) -> None:
+        self._stage.before_call()
+        if not self._has_directories:
+            raise UnsupportedError(f"Cannot rename {source}: no directories")
+        self.inner.rename_dir(source, target)
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:

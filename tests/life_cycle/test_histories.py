@@ -46,4 +46,5 @@ def test_each_version_that_is_left_reads_equal_in_java(
     def tell_java(life: LifeCycle) -> None:
         assert_java_reads(oracle, life.world, tmp_path / str(next(numbers)))
 
-    tell(type("History", (LifeCycle,), {"kind": kind, "at_end": tell_java}), 100 + KINDS.index(kind))
+    told = {"kind": kind, "at_end": tell_java, "has_directories": False}
+    tell(type("History", (LifeCycle,), told), 100 + KINDS.index(kind))

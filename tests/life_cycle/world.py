@@ -66,9 +66,9 @@ class Call:
 class World(Place):
     """The table, its clock, and what is known of its commits: `states` by the model, `seen` as they were read."""
 
-    def __init__(self, kind: Kind, now_ms: int = START_MS) -> None:
+    def __init__(self, kind: Kind, now_ms: int = START_MS, *, has_directories: bool = True) -> None:
         super().__init__(now_ms=now_ms, root=ROOT)
-        self.kind = kind
+        self.kind, self.has_directories = kind, has_directories
         self.states: dict[Commit, Rows | None] = {}
         self.seen: dict[Commit, pa.Table] = {}
         self.changes: dict[str, Change] = {}
@@ -80,7 +80,7 @@ class World(Place):
         """The snapshot whose rows are being worked out."""
         self.steps = 0
         self.stage = Stage()
-        self.through(StagedStorage(self.inner, self.stage))
+        self.through(StagedStorage(self.inner, self.stage, has_directories=has_directories))
         self.reach = Reach(self.inner, ROOT)
         self._latest: dict[str, Commit] = {}
         self._late: set[str] = set()
@@ -89,7 +89,7 @@ class World(Place):
 
     def copy(self) -> World:
         """A copy of the world, to continue from here in another way; no actor may be at work."""
-        other = World(self.kind, self.now_ms)
+        other = World(self.kind, self.now_ms, has_directories=self.has_directories)
         other.states, other.seen = dict(self.states), dict(self.seen)
         other.changes, other.tied = dict(self.changes), list(self.tied)
         other.inner.load(self.inner.dump())
