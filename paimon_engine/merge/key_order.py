@@ -58,15 +58,15 @@ def order_keys(keys: Keys) -> tuple[Positions, Flags]:
         return _order_numbers(keys)
     if keys.dtype.kind == "S" and len(keys) >= NUMBERED_KEYS_MIN:
         numbers, end = _leading_bits(keys)
-        order, first = _order_numbers(numbers)
+        order, first = _order_numbers(numbers, overwrites=True)
         if end >= keys.itemsize or _split_equals(order, first, keys, end):
             return order, first
     order = np.argsort(keys, kind="stable")
     return order, _firsts(keys[order])
 
 
-def _order_numbers(numbers: npt.NDArray[Any]) -> tuple[Positions, Flags]:
-    """As `order_keys`, for numbers of 64 bits.
+def _order_numbers(numbers: npt.NDArray[Any], *, overwrites: bool = False) -> tuple[Positions, Flags]:
+    """As `order_keys`, for numbers of 64 bits, whose memory is used for the result if it `overwrites` them.
 
     NumPy sorts values with vector instructions, where they are in no order ten times as fast as positions by such
     values: so a position is packed behind each number, of which some low bits may have to go.
@@ -81,7 +81,8 @@ def _order_numbers(numbers: npt.NDArray[Any]) -> tuple[Positions, Flags]:
     if falling < FEW_RUNS_MAX or falling <= count * share_max:
         order = np.argsort(numbers, kind="stable")
         return order, _firsts(numbers[order])
-    packed = numbers.view(np.uint64) - np.uint64(least % (1 << _WORD_BITS))
+    unsigned, in_place = numbers.view(np.uint64), overwrites and not dropped
+    packed = np.subtract(unsigned, np.uint64(least % (1 << _WORD_BITS)), out=unsigned if in_place else None)
     packed >>= dropped
     packed <<= position_bits
     packed |= np.arange(count, dtype=np.uint64)

@@ -40,27 +40,34 @@ def sorted_parts(
     """
     if not batches:
         return
-    order = _order(batches, key_type, sequence)
+    positions, starts = _order(batches, key_type, sequence)
     rows = sum(batch.num_rows for batch in batches)
     row_bytes = max(1, sum(batch.nbytes for batch in batches) // max(1, rows))
     at_once = max(1, min(part_rows, ROW_GROUP_BYTES_MAX // row_bytes))
     chunks = _Chunks(batches)
-    positions, starts, ends = order.order, order.starts, order.ends
-    assert positions is not None
     first = 0
     while first < len(starts):
         begin = int(starts[first])
-        last = max(first + 1, int(np.searchsorted(ends, begin + at_once, side="right")))
-        yield Window(chunks.gathered(positions[begin : ends[last - 1]]), None, starts[first:last] - begin)
+        # A key ends where the next one begins.
+        last = first + max(1, int(np.searchsorted(starts[first + 1 :], begin + at_once, side="right")))
+        if rows <= begin + at_once:
+            last = len(starts)
+        end = rows if last == len(starts) else int(starts[last])
+        yield Window(chunks.gathered(positions[begin:end]), None, starts[first:last] - begin)
         first = last
 
 
-def _order(batches: Sequence[pa.RecordBatch], key_type: RowType, sequence: SequenceOrder) -> Window:
-    """The order of all rows, as a window of the columns that decide between versions."""
+def _order(
+    batches: Sequence[pa.RecordBatch], key_type: RowType, sequence: SequenceOrder
+) -> tuple[Positions, Positions]:
+    """The order of all rows, and where in it each key begins."""
     types = [field.type for field in key_type]
     keys = join_keys([normalise_keys([rows[name] for name in key_type.names], types) for rows in batches])
-    deciding = [SEQUENCE_NUMBER, VALUE_KIND, *sequence.user_columns]
-    return sort_window(pa.concat_batches([rows.select(deciding) for rows in batches]), keys, sequence)
+    # The order of arrival needs no other column.
+    deciding = [VALUE_KIND] if sequence.is_arrival else [SEQUENCE_NUMBER, VALUE_KIND, *sequence.user_columns]
+    window = sort_window(pa.concat_batches([rows.select(deciding) for rows in batches]), keys, sequence)
+    assert window.order is not None
+    return window.order, window.starts
 
 
 def _not_small(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -41,6 +41,11 @@ class SequenceOrder:
     by_arrival: bool = False
     has_ties: bool = False
 
+    @property
+    def is_arrival(self) -> bool:
+        """Whether the order in which rows come is all that counts."""
+        return self.by_arrival and not self.user_columns
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -92,7 +97,7 @@ def sort_window(
     order, is_first = order_keys(keys)
     starts = np.flatnonzero(is_first)
     equal = np.zeros(len(keys), np.bool_)
-    if len(starts) < len(keys) and not (sequence.by_arrival and not sequence.user_columns):
+    if len(starts) < len(keys) and not sequence.is_arrival:
         order, equal = _by_sequence(rows, order, is_first, sequence)
     if ties is not None:
         order = ties.settled(order, starts, equal, parts)
