@@ -17,20 +17,22 @@ from tests.support.world.check import assert_sound, rows
 RESTORED: dict[str, Callable[[World], Any]] = {
     "a tag": lambda world: world.table().delete_tag("first", quarantine=True),
     "a snapshot": lambda world: world.table().expire_snapshots(2, 1, quarantine=True),
+    "a changelog": lambda world: world.table().expire_changelogs(delete_all=True, quarantine=True),
 }
 
 
 def prepared(moves_aside: Callable[[World], Any]) -> World:
     """The version of the first write is in a quarantine, but for a manifest that snapshot 2 needs, too."""
     world = World()
-    world.create(keys=("p", "k"), bucket=1, write_only="true", snapshot__num_retained__min=1)
+    keeps_changelogs = {"changelog__num_retained__min": 9} if moves_aside is RESTORED["a changelog"] else {}
+    world.create(keys=("p", "k"), bucket=1, write_only="true", snapshot__num_retained__min=1, **keeps_changelogs)
     world.write({1: 1})
     world.table().create_tag("first")
     world.write({2: 2})
     world.table().compact_manifests()
-    if moves_aside is RESTORED["a tag"]:
+    if moves_aside is not RESTORED["a snapshot"]:
         world.table().expire_snapshots(2, 1, world.now_ms)
-    else:
+    if moves_aside is not RESTORED["a tag"]:
         world.table().delete_tag("first")
     world.now_ms += 1
     result = moves_aside(world)
@@ -48,7 +50,8 @@ def restore(table: Table) -> str:
 
 
 def expire(table: Table) -> str:
-    return str(table.expire_snapshots(1, 1, parallelism=1).status)
+    table.expire_snapshots(1, 1, parallelism=1)
+    return str(table.expire_changelogs(delete_all=True, parallelism=1).status)
 
 
 @pytest.mark.parametrize("what", RESTORED)

@@ -17,7 +17,14 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.base import Storage
 from paimon_engine.table.reach.deletion_records import record_path, records
 from paimon_engine.table.reach.quarantine import Move, Quarantine, quarantine_names
-from paimon_engine.table.reach.reachability import DataPaths, Root, changelog_root, root_files, with_branch_paths
+from paimon_engine.table.reach.reachability import (
+    DataPaths,
+    Root,
+    changelog_files,
+    changelog_root,
+    root_files,
+    with_branch_paths,
+)
 from paimon_engine.table.removal.file_removal import LONGEST_PAUSE_MS
 from paimon_engine.table.removal.quarantine_state import quarantined_paths
 from paimon_engine.table.state.changelogs import is_change
@@ -172,11 +179,12 @@ def _changelog_needs(on_branch: TableHandle, root: Root) -> Iterator[str]:
     snapshot = root.snapshot
     yield from _data(on_branch, changelog_entries(on_branch, snapshot))
     try:
-        keeps_delta = changelog_root(on_branch, snapshot).keeps_delta
+        found = changelog_root(on_branch, snapshot)
     except NotFoundError:
         # The branch was deleted, and its schema with it.
         return
-    if keeps_delta and snapshot.changelog_manifest_list is None:
+    yield from changelog_files(on_branch, found).metadata
+    if found.keeps_delta and snapshot.changelog_manifest_list is None:
         delta = delta_entries(on_branch, snapshot)
         yield from _data(on_branch, [entry for entry in delta if entry.kind is FileKind.ADD and is_change(entry)])
 
