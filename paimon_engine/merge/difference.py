@@ -20,7 +20,7 @@ from paimon_engine.types import RowType
 
 _IS_AFTER = "_IS_AFTER"
 _DELETE = 3
-_GONE_BYTES: Final = 256 << 20
+GONE_BYTES_MAX: Final = 256 << 20
 Mask = npt.NDArray[np.bool_]
 
 
@@ -67,7 +67,7 @@ def uncovered(
         went = np.asarray(rows[VALUE_KIND]) == _DELETE
         yield rows.filter(pa.array(~went))
         gone.append(rows.filter(pa.array(went)))
-        if sum(part.nbytes for part in gone) > _GONE_BYTES:
+        if sum(part.nbytes for part in gone) > GONE_BYTES_MAX:
             yield from _uncovered(gone, beneath(), key_type, sequence)
             gone = []
     if any(part.num_rows for part in gone):

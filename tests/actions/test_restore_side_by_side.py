@@ -1,4 +1,4 @@
-"""A restore beside a deletion: what it brings back has all its files, or is not brought back."""
+"""A restore beside a deletion: what it restores has all its files, or is not restored."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_differences(before: list[Any], after: list[Any], expected: list[Any]):
 
 @pytest.mark.parametrize("bytes_at_once", [1, 1 << 20])
 def test_of_a_key_that_went_the_row_beneath_is_seen(bytes_at_once: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(difference, "_GONE_BYTES", bytes_at_once)
+    monkeypatch.setattr(difference, "GONE_BYTES_MAX", bytes_at_once)
     before, after = state((1, "a", 9), (2, "b", 8), (4, "d", 7)), state((2, "B", 10), (3, "C", 11))
     beneath = state((1, "old", 1), (2, "hidden", 2), (5, "other", 3))
     changed = differences(iter(before), iter(after), KEY, SequenceOrder(), ["v"])

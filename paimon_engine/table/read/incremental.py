@@ -62,7 +62,7 @@ from paimon_engine.table.state.manifests import changelog_entries, delta_entries
 
 _SORT_BYTES: Final = 256 << 20
 _PLACE: Final = "__paimon_place_of_key"
-Entries = Sequence[ManifestEntry]
+StateEntries = Sequence[ManifestEntry]
 
 
 def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> list[Split]:
@@ -184,7 +184,7 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
     old_states, new_states = (by_joined_bucket([*state.values()], frozenset()) for state in (before, after))
     units: list[ReadUnit] = []
 
-    def compare(place: Bucket, old: Entries, young: Entries, beneath: Entries) -> None:
+    def compare(place: Bucket, old: StateEntries, young: StateEntries, beneath: StateEntries) -> None:
         # Deletes of keys that were not there are no difference.
         may_delete = any(may_have_deletes(entry.file, table.options) for entry in young)
         if table.schema.primary_keys and (old or may_delete):
@@ -205,7 +205,7 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
 
 
 def _compared_together(
-    table: TableHandle, before: Entries, after: Entries, kept: Collection[str]
+    table: TableHandle, before: StateEntries, after: StateEntries, kept: Collection[str]
 ) -> Iterator[tuple[Collection[str], Collection[str]]]:
     """For each section with files that only one state has: names of those to be compared, and of those beneath them.
 
@@ -241,7 +241,7 @@ def _not_older(files: Sequence[DataFile], others: Sequence[DataFile]) -> Sequenc
     return found
 
 
-def _named(entries: Entries, names: Collection[str]) -> Entries:
+def _named(entries: StateEntries, names: Collection[str]) -> StateEntries:
     """Those of the files' names, in their order: where files were written at once it decides."""
     return [entry for entry in entries if entry.file.name in names]
 
