@@ -1,7 +1,8 @@
 """Roll back without losing anything: a new snapshot with the rows of an earlier one.
 
 1. The files live now and then are compared; a tag keeps the earlier snapshot, since files are live again that later
-   snapshots removed, and an expiry of those must not delete them.
+   snapshots removed, and an expiry of those must not delete them. During the work another one keeps it, since others
+   may delete or move the tag that was named.
 2. The next snapshot removes what is live only now and adds what was live only then, with the schema, index and
    statistics of the earlier one. If another process commits first, this is repeated.
 
@@ -25,7 +26,7 @@ from paimon_engine.meta.tag import Tag
 from paimon_engine.specs import Index, Moment, Name, Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
-from paimon_engine.table.branches_tags.tagging import make_tag
+from paimon_engine.table.branches_tags.tagging import held, make_tag
 from paimon_engine.table.commit.job_commit import JobCommit
 from paimon_engine.table.commit.own_commits import Recorder
 from paimon_engine.table.commit.own_files import work_begins
@@ -35,7 +36,13 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.moments import last_at_watermark
-from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot, list_tags, same_commit
+from paimon_engine.table.state.snapshots import (
+    choose_snapshot,
+    latest_snapshot,
+    list_tags,
+    read_tag,
+    same_commit,
+)
 
 TAG_PREFIX: Final = "rollback-to-as-latest-"
 _CARRIED: Final = ("logOffsets", "properties", "nextRowId")
@@ -83,9 +90,13 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
     check_metadata_writable(table.options)
     recorder = Recorder(table, job.key, job.checked_up_to)
     target = _target(table, spec)
-    with notifying(table, dry_run=spec.tag is not None) as notifier:
-        tag = spec.tag or _keep(table, target, notifier)
-        result = _commit(table, target, job, recorder)
+    with held(table, target):
+        with notifying(table, dry_run=spec.tag is not None) as notifier:
+            tag = spec.tag or _keep(table, target, notifier)
+            result = _commit(table, target, job, recorder)
+        if not _is_on(table, tag, target):
+            with notifying(table) as notifier:
+                tag = _keep(table, target, notifier)
     return replace(result, tag=tag)
 
 
@@ -139,6 +150,14 @@ def _keep(table: TableHandle, target: Snapshot, notifier: TagNotifier) -> str:
     if not make_tag(table, Tag(name, target), notifier):
         raise ConflictError(f"tag {name!r} of {table.paths.root} exists already; run again")
     return name
+
+
+def _is_on(table: TableHandle, name: str, target: Snapshot) -> bool:
+    """Whether the tag is still there; others may have deleted or moved it meanwhile."""
+    try:
+        return same_commit(read_tag(table, name).snapshot, target)
+    except NotFoundError:
+        return False
 
 
 def _try(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorder) -> RollbackToAsLatestResult | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from paimon_engine import Table
 from paimon_engine.action import Context
 from paimon_engine.actions.rollback_to_as_latest import (
     RollbackToAsLatest,
@@ -15,13 +17,16 @@ from paimon_engine.actions.rollback_to_as_latest import (
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError, StorageError
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.branches_tags.tagging import HELD_PREFIX
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import delta_entries, live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
+from tests.reports.replay import histories
 from tests.support.corpus import Case, corpus_cases
 from tests.support.storage_events import EventStorage
-from tests.support.world import HOUR_MS
+from tests.support.world import HOUR_MS, World
+from tests.support.world.check import assert_sound, rows
 from tests.support.world.made_up import History
 
 
@@ -153,7 +158,7 @@ def test_a_lost_reply_is_looked_up():
 
 
 def test_a_crash_anywhere_leaves_a_complete_table_and_the_job_can_be_repeated():
-    for number in range(50):
+    for number in range(60):
         storage = EventStorage()
         history = History(storage=storage).write("a").compact("b").write("c")
         storage.crash_at(number)
@@ -167,10 +172,48 @@ def test_a_crash_anywhere_leaves_a_complete_table_and_the_job_can_be_repeated():
 
         history.assert_sound()
         restore(history, snapshot=1)
-        assert (history.ids(), live(history), len(history.tags())) == ([1, 2, 3, 4], {"a"}, 1)
+        kept = [name for name in history.tags() if not name.startswith(HELD_PREFIX)]
+        assert (history.ids(), live(history), len(kept)) == ([1, 2, 3, 4], {"a"}, 1)
         if not cut_short:
             return
     raise AssertionError("never ended")
+
+
+OTHERS: dict[str, Callable[[Table], Any]] = {
+    "deleted": lambda table: table.delete_tag("then"),
+    "moved": lambda table: table.create_tag("then", if_exists="replace"),
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_a_tag_that_others_take_away_meanwhile_does_not_take_its_files_along(how: str):
+    def prepare() -> World:
+        world = World()
+        world.create(keys=("p", "k"), bucket=1, snapshot__num_retained__min=1)
+        world.write({1: 1})
+        world.table().create_tag("then")
+        world.write({1: 2})
+        world.table().compact(full=True)
+        world.table().expire_snapshots(1, 1)
+        return world
+
+    def job(table: Table) -> str:
+        try:
+            return str(table.rollback_to_as_latest(tag="then").tag)
+        except (ConflictError, NotFoundError):
+            return "nothing"
+
+    outcomes = set()
+    for world, tag in histories(prepare, job, OTHERS[how]):
+        assert_sound(world.handle)
+        outcomes.add(tag == "then" or tag.split("-")[0])
+        names = world.table().tags()["tag_name"].to_pylist()
+        assert not [name for name in names if name.startswith(HELD_PREFIX)]
+        if tag in names:
+            assert rows(world.table()) == rows(world.table(), tag=tag)
+        if tag.startswith("rollback"):
+            assert rows(world.table(), tag=tag) == (("a", 1, 1),)
+    assert {True, "rollback"} <= outcomes
 
 
 WITH_HISTORY = ("rollback_snapshot", "changelog_lookup", "dv_parquet")

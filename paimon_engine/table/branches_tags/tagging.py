@@ -11,9 +11,11 @@ Source: `TagManager`, `TagDeletion` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from paimon_engine.errors import (
     REMEDY,
@@ -21,6 +23,7 @@ from paimon_engine.errors import (
     CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
+    StorageError,
 )
 from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -36,6 +39,10 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries, missing_metadata
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import read_snapshot, readable_tags, same_commit
+from paimon_engine.units import DAY_MS
+
+HELD_PREFIX: Final = "at-work-"
+"""Begins the names of tags that last as long as the work of a job."""
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -75,6 +82,25 @@ def make_tag(table: TableHandle, tag: Tag, notifier: TagNotifier) -> bool:
     _look_again(table, tag, undo=undo)
     notifier.made({tag.name: tag.snapshot.id})
     return True
+
+
+@contextmanager
+def held(table: TableHandle, snapshot: Snapshot) -> Iterator[None]:
+    """Keeps the files of a snapshot, also of one that only a tag has, by a tag of its own until the work is done.
+
+    If the run dies, the tag expires after a day. No callback is told of it.
+
+    Raises: ConflictError if the snapshot has expired; CorruptTableError if it lacks metadata; StorageError.
+    """
+    tag = new_tag(table, f"{HELD_PREFIX}{snapshot.id}-{table.env.new_id()}", snapshot, DAY_MS)
+    path = table.paths.tag(tag.name)
+    create_own(table.env.storage, path, tag_to_json(tag).encode())
+    _look_again(table, tag, undo=lambda: table.env.storage.delete([path]))
+    try:
+        yield
+    finally:
+        with suppress(StorageError):
+            table.env.storage.delete([path])
 
 
 def move_tag(table: TableHandle, old: Tag, new: Tag, notifier: TagNotifier) -> None:
