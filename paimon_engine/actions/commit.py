@@ -70,8 +70,9 @@ def commit_messages(
     check_origins(table, messages)
     before = committed_before(table, messages)
     if before is not None:
-        return CommitResult("already_done", before)
-    outcome = commits.commit(table, replace(job.request(messages), watermark=watermark, properties=properties))
+        return CommitResult("already_done", before.id)
+    request = replace(job.request(messages), watermark=watermark, properties=properties, under_any_name=True)
+    outcome = commits.commit(table, request)
     if isinstance(outcome, commits.Conflict):
         raise conflict_error(table, outcome, "prepare the changes again")
     return CommitResult(outcome.status, outcome.snapshot.id)

@@ -7,7 +7,7 @@ was opened again or earlier, `stop` the call of the store before which it is sto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -17,8 +17,20 @@ from paimon_engine import Table
 from tests.life_cycle.reading import assert_all_ways_agree
 from tests.life_cycle.world import Call, World, line_name
 from tests.support.world import HOUR_MS, MAIN
-from tests.support.world.kinds import KINDS, Kind
+from tests.support.world.kinds import DATES, KINDS, Kind
+from tests.support.world.verbs import Put
 
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["+I", "+I", "+I", "-D"]),
+        st.sampled_from(DATES),
+        st.integers(0, 7),
+        st.one_of(st.none(), st.integers(0, 99)),
+        st.one_of(st.none(), st.sampled_from("abc")),
+    ),
+    min_size=1,
+    max_size=5,
+)
 STOPS = st.one_of(st.none(), st.none(), st.none(), st.integers(0, 80))
 PICK = st.integers(0, 50)
 HOW = st.fixed_dictionaries(
@@ -90,6 +102,15 @@ class Acting(RuleBasedStateMachine):
         call = Call(body.__name__, branch, lambda: body(self, table, **drawn), writes, exclusive, may)
         if self.world.may_begin(call):
             self.world.begin(call, stop)
+
+    def put(self, table: Table, drawn: Sequence[Any], **more: Any) -> Put:
+        """The drawn changes as rows of the table as it is opened."""
+        takes_deletes, columns = self.world.kind.takes_deletes, [field.name for field in table.arrow_schema]
+        changes = []
+        for row_kind, dt, k, v, w in drawn:
+            row = {"dt": dt, "k": k, "v": v, "w": w, **{name: v for name in columns if name.startswith("x")}}
+            changes.append((row_kind if takes_deletes else "+I", row))
+        return Put(changes, tells_kinds=takes_deletes, **more)
 
     def branch_of(self, number: int) -> str:
         branches = self.world.branches()

@@ -13,25 +13,14 @@ from paimon_engine.actions.compact import Compact
 from paimon_engine.actions.drop_partition import ExpirePartitions
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.meta.schema_change import AddColumn, RemoveOption, SetOption
-from tests.life_cycle.acting import HOW, PICK, action, has_branch, has_snapshot, has_tag
+from tests.life_cycle.acting import CHANGES, HOW, PICK, action, has_branch, has_snapshot, has_tag
+from tests.life_cycle.in_parts import InParts
 from tests.life_cycle.upkeep import Upkeep
 from tests.life_cycle.world import line_name
 from tests.support.world import HOUR_MS, MAIN, verbs
 from tests.support.world.kinds import DATES
 from tests.support.world.model import Rows
-from tests.support.world.verbs import Put
 
-CHANGES = st.lists(
-    st.tuples(
-        st.sampled_from(["+I", "+I", "+I", "-D"]),
-        st.sampled_from(DATES),
-        st.integers(0, 7),
-        st.one_of(st.none(), st.integers(0, 99)),
-        st.one_of(st.none(), st.sampled_from("abc")),
-    ),
-    min_size=1,
-    max_size=5,
-)
 TAGS = ("a", "b", "c", "d")
 BRANCHES = ("dev", "test")
 CONSUMERS = ("one", "two")
@@ -46,34 +35,26 @@ LIMITS = (
 """Options of expiry."""
 
 
-class LifeCycle(Upkeep):
+class LifeCycle(Upkeep, InParts):
     """One history of one table; subclasses choose its kind and may look at the end of it."""
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
-    def _put(self, table: Table, drawn: Sequence[Any], **more: Any) -> Put:
-        takes_deletes, columns = self.world.kind.takes_deletes, [field.name for field in table.arrow_schema]
-        changes = []
-        for row_kind, dt, k, v, w in drawn:
-            row = {"dt": dt, "k": k, "v": v, "w": w, **{name: v for name in columns if name.startswith("x")}}
-            changes.append((row_kind if takes_deletes else "+I", row))
-        return Put(changes, tells_kinds=takes_deletes, **more)
-
     @action(writes=True, drawn=CHANGES, marks=st.booleans())
     def write(self, table: Table, drawn: Sequence[Any], marks: bool) -> Any:
-        put = self._put(table, drawn, watermark=self.world.now_ms if marks else None)
+        put = self.put(table, drawn, watermark=self.world.now_ms if marks else None)
         return self.world.do(verbs.write(self.kind, put), table)
 
     @action(writes=True, drawn=CHANGES)
     def write_more(self, table: Table, drawn: Sequence[Any]) -> Any:
-        return self.world.do(verbs.write(self.kind, self._put(table, drawn)), table)
+        return self.world.do(verbs.write(self.kind, self.put(table, drawn)), table)
 
     @action(writes=True, when=lambda self: not self.kind.moves_keys, drawn=CHANGES, static=st.booleans())
     def overwrite(self, table: Table, drawn: Sequence[Any], static: bool) -> Any:
         first = drawn[0][1]
         static = static and bool(self.kind.partition_keys)
         chosen = [("+I", first if static else one[1], *one[2:]) for one in drawn]
-        put = self._put(table, chosen, overwrite={"dt": first} if static else {})
+        put = self.put(table, chosen, overwrite={"dt": first} if static else {})
         return self.world.do(verbs.write(self.kind, put, keeps_order=True), table)
 
     @action(writes=True, when=lambda self: self.kind.marks_rows and not self.kind.primary_keys, k=st.integers(0, 7))

@@ -38,6 +38,7 @@ from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.commit_callbacks import announcing
 from paimon_engine.table.commit.lineage import follows, is_in_line
 from paimon_engine.table.commit.next_snapshot import NextSnapshot, PreparedSnapshot
+from paimon_engine.table.commit.origins import committed_before
 from paimon_engine.table.commit.own_commits import Recorder
 from paimon_engine.table.commit.own_files import LostFiles, OwnFiles
 from paimon_engine.table.commit.patience import Patience
@@ -181,6 +182,10 @@ class _Commit:
         if done is not None:
             return done
         self._settle_unknown(latest)
+        if self._request.under_any_name:
+            by_others = committed_before(self._table, self._request.messages, latest)
+            if by_others is not None:
+                return Committed(by_others, by_other_attempt=True, lost_races=self._lost_races)
         if self._checked_up_to is None:
             self._checked_up_to = latest.id if latest else 0
         if lost := self._own_files.lost_to_fences(latest, () if self._last is None else tuple(self._last.files)):

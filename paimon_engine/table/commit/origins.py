@@ -14,17 +14,19 @@ from paimon_engine.table.files.commit_message import CommitMessage, MessageOrigi
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.identity import table_id
 from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
-from paimon_engine.table.state.snapshots import latest_snapshot_id, list_tags, read_snapshot, snapshot_ids
+from paimon_engine.table.state.snapshots import latest_snapshot, list_tags, read_snapshot, snapshot_ids
 
 
 def origin_now(table: TableHandle) -> MessageOrigin:
     """What messages that are prepared now say of the table."""
+    latest = latest_snapshot(table)
     return MessageOrigin(
         path=table.paths.root,
         branch=table.paths.branch,
         table_id=table_id(table),
         schema_id=table.schema.id,
-        snapshot_id=latest_snapshot_id(table) or 0,
+        snapshot_id=0 if latest is None else latest.id,
+        delta_list="" if latest is None else latest.delta_manifest_list,
     )
 
 
@@ -59,13 +61,14 @@ def check_origin(table: TableHandle, origin: MessageOrigin, here: str) -> None:
         )
 
 
-def committed_before(table: TableHandle, messages: Sequence[CommitMessage]) -> int | None:
+def committed_before(
+    table: TableHandle, messages: Sequence[CommitMessage], latest: Snapshot | None = None
+) -> Snapshot | None:
     """The snapshot that has these messages already, committed under whatever name; None if none has any.
 
-    Only what was committed after they were prepared is read. Where snapshots since then have expired, the files that
-    they added
-
-    are live in the earliest one left, or kept by a tag, or deleted, which the commit itself finds out.
+    Only what was committed after they were prepared is read, up to `latest`, which a listing may not show yet. Where
+    snapshots since then have expired, the files that they added are live in the earliest one left, or kept by a tag, or
+    deleted, which the commit itself finds out.
 
     Raises: ConflictError if only some of them are committed.
     """
@@ -73,32 +76,47 @@ def committed_before(table: TableHandle, messages: Sequence[CommitMessage]) -> i
     wanted = {name for message in known for name in message.written_names()}
     if not wanted:
         return None
-    since = min(message.origin.snapshot_id for message in known if message.origin is not None)
+    since = min(_still_since(table, message.origin, latest) for message in known if message.origin is not None)
     partitions = {message.partition for message in known}
-    found: dict[str, int] = {}
-    for snapshot, entries in _brought_since(table, since, partitions):
+    found: dict[str, Snapshot] = {}
+    for snapshot, entries in _brought_since(table, since, partitions, latest):
         for entry in entries:
             for name in {entry.file.name, *entry.file.extra_files} & wanted:
-                found.setdefault(name, snapshot.id)
+                found.setdefault(name, snapshot)
     if not found:
         return None
+    in_order = sorted(found.values(), key=lambda snapshot: snapshot.id)
     if missing := sorted(wanted - found.keys()):
         raise ConflictError(
-            f"{table.paths.root}: some of the messages are in snapshot {min(found.values())} already, but not all: "
+            f"{table.paths.root}: some of the messages are in snapshot {in_order[0].id} already, but not all: "
             f"{missing[0]} is in none; commit these alone"
         )
-    return max(found.values())
+    return in_order[-1]
+
+
+def _still_since(table: TableHandle, origin: MessageOrigin, latest: Snapshot | None) -> int:
+    """The snapshot behind which the messages may be committed; 0 if there was a rollback to one before it."""
+    newest = latest_snapshot(table) if latest is None else latest
+    if newest is None or newest.id < origin.snapshot_id:
+        return 0
+    try:
+        there = newest if newest.id == origin.snapshot_id else read_snapshot(table, origin.snapshot_id)
+    except NotFoundError:
+        return origin.snapshot_id
+    is_other = origin.delta_list and there.delta_manifest_list != origin.delta_list
+    return 0 if is_other else origin.snapshot_id
 
 
 def _brought_since(
-    table: TableHandle, since: int, partitions: set[bytes]
+    table: TableHandle, since: int, partitions: set[bytes], latest: Snapshot | None
 ) -> Iterator[tuple[Snapshot, Sequence[ManifestEntry]]]:
     """Snapshots after `since`, oldest first, with the files that they added; those of expired ones are in the next."""
-    ids = [number for number in snapshot_ids(table) if number > since]
+    listed = {*snapshot_ids(table), *(() if latest is None else (latest.id,))}
+    ids = sorted(number for number in listed if number > since)
     expected = since + 1
     for number in ids:
         try:
-            snapshot = read_snapshot(table, number)
+            snapshot = latest if latest is not None and latest.id == number else read_snapshot(table, number)
             yield snapshot, [*delta_entries(table, snapshot), *changelog_entries(table, snapshot)]
             if number != expected:
                 yield snapshot, live_entries(table, snapshot, partitions)

@@ -22,7 +22,8 @@ class Committed:
     """The changes are in `snapshot`.
 
     `by_other_attempt` is true if another attempt under the same user and identifier made that snapshot: the files
-    of this attempt's messages are then in no snapshot, and the caller should delete them. `lost_races` counts the tries
+    of this attempt's messages are then in no snapshot, and the caller should delete them. It is also true of a request
+    `under_any_name` whose messages others have committed. `lost_races` counts the tries
     in which another commit was faster.
     """
 
@@ -100,7 +101,8 @@ class CommitRequest:
     `compacts_manifests` rewrites the base manifests, whether that is due or not. `replaces_all` says that the messages
     remove all files of their partitions, so that any other live file there is a conflict. `watermark` is in epoch
     milliseconds. `adds_old_files` says that earlier commits of the table can have added and removed the files that the
-    messages add. `begun` says when the writing of the messages' files began; without it, the commit checks in storage
+    messages add. `under_any_name` says that others may commit these messages, too: each try looks whether they have.
+    `begun` says when the writing of the messages' files began; without it, the commit checks in storage
     that each of them exists.
     """
 
@@ -121,6 +123,7 @@ class CommitRequest:
     read_fields: frozenset[int] = frozenset()
     updated_fields: frozenset[int] = frozenset()
     adds_old_files: bool = False
+    under_any_name: bool = False
     begun: WorkBegun | None = None
 
 

@@ -24,7 +24,8 @@ class MessageOrigin:
     """The table that a message was prepared for, as it was then.
 
     `table_id` distinguishes it from another table that was, or will be, at the same `path`; `snapshot_id` is its latest
-    snapshot, 0 if it had none.
+    snapshot, 0 if it had none, and `delta_list` the name of its list, which tells it from one of the same number that
+    came after a rollback; empty if it is not known.
     """
 
     path: str
@@ -32,6 +33,7 @@ class MessageOrigin:
     table_id: str
     schema_id: int
     snapshot_id: int
+    delta_list: str = ""
 
 
 @dataclass(frozen=True, slots=True)
