@@ -52,6 +52,7 @@ from paimon_engine.table.state.moments import last_at_watermark
 from paimon_engine.table.state.snapshots import (
     choose_snapshot,
     consumers,
+    create_again,
     hint_of,
     latest_snapshot,
     lower_latest_hint,
@@ -325,7 +326,7 @@ def _delete_newer(table: TableHandle, target: Snapshot, number: int) -> None:
             repair_latest_hint(table)
             number = snapshot_ids(table)[-1]
         else:
-            storage.create(paths.snapshot(number), data)
+            create_again(table, number, data)
             write_hint(table, paths.latest_hint, number)
         raise ConflictError(
             f"snapshot {target.id} of {paths.root} expired while it was rolled back to; {number} is the latest now: "

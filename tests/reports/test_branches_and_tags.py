@@ -9,7 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, ConflictError, InvalidArgumentError, Table, UnsupportedError, open_table
+from paimon_engine import (
+    Catalog,
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    Table,
+    UnsupportedError,
+    open_table,
+)
 from tests.reports.replay import histories, keys_of
 from tests.support.faulty_storage import FaultyStorage
 from tests.support.world import World
@@ -157,3 +165,35 @@ def test_a_branch_made_by_others_while_one_is_renamed_to_its_name_is_not_replace
 
 def _no_directories(_storage: FaultyStorage, source: str, _target: str) -> None:
     raise UnsupportedError(f"Cannot rename {source}: no directories")
+
+
+@pytest.mark.parametrize("verb", ["expire", "roll back"])
+def test_a_branch_that_others_delete_does_not_come_again(verb: str) -> None:
+    def prepare() -> World:
+        world = World()
+        world.create(keys=("k",), by=(), bucket=1, snapshot__num_retained__min=1)
+        world.write({1: 0})
+        world.table().create_branch("b", snapshot=1)
+        for number in range(2, 5):
+            world.write({number: 0}, branch="b")
+        seen[:] = [world]
+        return world
+
+    def job(_: Table) -> str:
+        try:
+            table = seen[0].table("b")
+            done = table.expire_snapshots(1, 1) if verb == "expire" else table.rollback(snapshot=2)
+        except (ConflictError, NotFoundError) as error:
+            return type(error).__name__
+        return str(done.status)
+
+    seen: list[World] = []
+    outcomes = set()
+
+    for world, outcome in histories(prepare, job, lambda table: table.delete_branch("b")):
+        outcomes.add(outcome)
+        is_first = world.table().branches().num_rows == 1
+        left = [info.path for info in world.inner.walk(f"{world.root}/branch") if "/snapshot/snapshot-" in info.path]
+        assert is_first or left == []
+        assert_sound(world.table())
+    assert len(outcomes) > 1

@@ -53,7 +53,7 @@ from paimon_engine.table.state.changelogs import (
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_manifests, read_manifest_list
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import hint_of, repair_latest_hint, snapshot_ids, write_hint
+from paimon_engine.table.state.snapshots import create_again, hint_of, repair_latest_hint, snapshot_ids, write_hint
 
 ROUND_SNAPSHOTS: Final = 1000
 ROUND_FILES: Final = 100_000
@@ -300,7 +300,7 @@ def _check_latest_is_there(table: TableHandle, history: BranchHistory, removed: 
     latest = history.snapshots[-1].snapshot
     if table.snapshot_service is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
         if removed is not None and not snapshot_ids(table):
-            table.env.storage.create(table.paths.snapshot(removed.id), snapshot_to_json(removed).encode())
+            create_again(table, removed.id, snapshot_to_json(removed).encode())
         # `remove_expired` may have written its id into the LATEST hint a moment ago.
         repair_latest_hint(table)
         raise ConflictError(
