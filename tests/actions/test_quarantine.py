@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.actions.branches import DeleteBranch, FastForward
+from paimon_engine.actions.branches import DeleteBranch, FastForward, RenameBranch
 from paimon_engine.actions.create_due_tags import CreateDueTags
 from paimon_engine.actions.expire_tags import ExpireTags
 from paimon_engine.actions.purge_files import PurgeFiles
@@ -192,6 +192,21 @@ def test_a_version_whose_files_are_not_visible_is_restored_once_they_are() -> No
     assert (first.status, first.tags, len(first.left)) == ("restored", ("restored-1",), 1)
     assert (second.status, second.tags, second.left) == ("restored", ("restored-2",), ())
     assert list_quarantines(history.handle) == []
+    history.assert_sound()
+
+
+@pytest.mark.parametrize("gone", [RenameBranch("dev", "other"), DeleteBranch("dev")], ids=["renamed", "deleted"])
+@pytest.mark.parametrize("as_tags", [False, True])
+def test_nothing_is_restored_to_a_branch_that_is_gone(history: History, gone: Any, as_tags: bool) -> None:
+    history.write("more", branch="dev")
+    moved = history.expire("dev", retain_max=1, quarantine=True)
+    assert moved.files_deleted > 0
+    history.run(gone)
+
+    with pytest.raises(ConflictError, match="branch 'dev' does not exist any more, or has another name"):
+        bring_back(history, moved.quarantine, as_tags=as_tags)
+
+    assert not [info.path for info in history.storage.walk(f"{ROOT}/branch/branch-dev")]
     history.assert_sound()
 
 

@@ -73,6 +73,8 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
     if as_tags:
         found = [item if item.branch in gone else _as_tag(table, item) for item in found]
     conflicts = [] if as_tags else _changed_neighbours(table, quarantine)
+    whole = {item.branch for item in found if item.kind == "schema"}
+    conflicts += [f"branch {name!r} does not exist any more, or has another name" for name in sorted(gone - whole)]
     snapshot_files: dict[str, dict[int, _File]] = {}
     files: list[_File] = []
     check = RestoreCheck(table, quarantine)
