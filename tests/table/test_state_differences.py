@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, NotFoundError, Table
+from paimon_engine import Catalog, NotFoundError, SetOption, Table
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
@@ -189,10 +189,16 @@ def test_a_delete_of_a_row_that_never_was_is_no_difference(tmp_path: Path) -> No
     assert audit(states(tmp_path, ("-D", 7, 0), ("+I", 8, 8))) == [("+I", 8, 8)]
 
 
+@pytest.mark.parametrize("buckets", [1, 2])
 @pytest.mark.parametrize("order", [*permutations(range(3))])
-def test_jobs_that_wrote_at_once_differ_in_what_is_read(tmp_path: Path, order: tuple[int, ...]) -> None:
+def test_jobs_that_wrote_at_once_differ_in_what_is_read(tmp_path: Path, order: tuple[int, ...], buckets: int) -> None:
     table = states(tmp_path, ("+I", 1, 11), ("+I", 2, 2))
-    at_once = [[{"k": 1, "v": 100}], [{"k": 1, "v": 200}, {"k": 3, "v": 3}], [{"k": 0, "v": 0}, {"k": 1, "v": 300}]]
+    if buckets > 1:
+        table.alter([SetOption("bucket", str(buckets))])
+        table = Catalog(str(tmp_path)).table("db.t")
+        table.rescale()
+    keys = ((1, 4, 5, 6), (0, 1, 2, 3, 8, 9), (1, 2, 4, 7))
+    at_once = [[{"k": k, "v": 100 * number + k} for k in some] for number, some in enumerate(keys)]
     prepared = [table.prepare_write(pa.Table.from_pylist(rows, SCHEMA)) for rows in at_once]
     for number in order:
         table.commit(prepared[number], commit_user=f"job {number}")

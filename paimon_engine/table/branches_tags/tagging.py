@@ -88,7 +88,7 @@ def make_tag(table: TableHandle, tag: Tag, notifier: TagNotifier) -> bool:
 def held(table: TableHandle, snapshot: Snapshot) -> Iterator[None]:
     """Keeps the files of a snapshot, also of one that only a tag has, by a tag of its own until the work is done.
 
-    If the run dies, the tag expires after a day. No callback is told of it.
+    If the run dies, the tag expires after a day. No callback is called.
 
     Raises: ConflictError if the snapshot has expired; CorruptTableError if it lacks metadata; StorageError.
     """

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -301,13 +302,29 @@ def _state(
     entries: Sequence[ManifestEntry],
     locations: Mapping[str, VectorLocation] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """All columns of the files' rows, sorted by key."""
+    """All columns of the files' rows, sorted by key; each bucket is merged as a read merges it."""
+    from paimon_engine.merge.deduplicate import deduplicate
+    from paimon_engine.merge.frontier import merge_runs
+    from paimon_engine.merge.functions import sequence_order
+
     vectors = None if locations is None else VectorReader(table, locations)
-    directories = directories_of(table, entries)
-    if table.options.clustering_overrides_keys:
-        yield from _by_key(table, location, [entry.file for entry in entries], vectors, directories)
+    buckets = by_joined_bucket(entries, frozenset()).values()
+    states = [_state_of_bucket(table, location, some, vectors) for some in buckets]
+    if len(states) < 2:
+        yield from chain.from_iterable(states)
         return
+    for window in merge_runs(states, table.schema.key_type, sequence_order(table.options)):
+        yield deduplicate(window)
+
+
+def _state_of_bucket(
+    table: TableHandle, location: BucketLocation, entries: Sequence[ManifestEntry], vectors: VectorReader | None
+) -> Iterator[pa.RecordBatch]:
+    directories = directories_of(table, entries)
     files = [entry.file for entry in entries]
+    if table.options.clustering_overrides_keys:
+        yield from _by_key(table, location, files, vectors, directories)
+        return
     for section in sections(files, key_order(table.schema.key_type), table.options.sort_spill_threshold):
         names = table.schema.row_type.names
         for merged in merge_section(table, location, section, names, vectors=vectors, directories=directories):
