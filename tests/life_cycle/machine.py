@@ -19,7 +19,7 @@ from tests.life_cycle.upkeep import Upkeep
 from tests.life_cycle.world import line_name
 from tests.support.world import HOUR_MS, MAIN, verbs
 from tests.support.world.kinds import DATES
-from tests.support.world.model import Rows
+from tests.support.world.model import Row, Rows
 
 TAGS = ("a", "b", "c", "d")
 BRANCHES = ("dev", "test")
@@ -67,11 +67,23 @@ class LifeCycle(Upkeep, InParts):
 
     @action(writes=True, when=lambda self: bool(self.kind.partition_keys), days=st.integers(1, 6))
     def expire_partitions(self, table: Table, days: int) -> Any:
-        limit = datetime.fromtimestamp(self.world.now_ms / 1000) - timedelta(days=days)
-        spec = ExpirePartitions(timedelta(days=days))
-        return self.world.do(
-            verbs.expire_partitions(spec, lambda row: datetime.fromisoformat(row["dt"]) < limit), table
+        def limit() -> datetime:
+            return datetime.fromtimestamp(self.world.now_ms / 1000) - timedelta(days=days)
+
+        def goes(row: Row, begun: datetime = limit()) -> bool:  # noqa: B008 - as it is when the job begins
+            return datetime.fromisoformat(row["dt"]) < begun
+
+        def may_go(row: Row) -> bool:
+            """A job that is stopped before it has looked at the clock counts from later."""
+            return datetime.fromisoformat(row["dt"]) < limit()
+
+        verb = verbs.expire_partitions(ExpirePartitions(timedelta(days=days)), goes)
+        assert verb.change is not None
+        verb.change.touches = may_go
+        verb.change.apply = lambda before: (
+            None if any(may_go(row) and not goes(row) for row in before.rows) else before.without(goes)
         )
+        return self.world.do(verb, table)
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────
 
