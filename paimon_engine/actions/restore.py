@@ -7,7 +7,7 @@ Restoring has this order, so that no reader finds an incomplete version:
 2. Data, index and metadata files are restored.
 3. Then what readers start from: schemas, tags, changelogs and consumers, and snapshots from where the table's are on.
    Before and after it is looked again whether all files are there, of which the versions share some with others, and
-   whether a deletion that is running is about to delete any. If so, they are not restored, or taken back.
+   whether a deletion that is running is about to delete any. If so, they are not restored, or removed again.
 
 What each action's undo means: after `expire_snapshots`, `delete_tag`, `expire_tags` and `delete_branch` the table is as
 it was before. After `rollback` its newer snapshots exist again, the newest of them as the latest one. After
