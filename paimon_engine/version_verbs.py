@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_engine import actions, inspect
 from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.table.state.moments import newest_at_time, only_tidied
-from paimon_engine.table.state.snapshots import tag_names
+from paimon_engine.table.state.snapshots import HELD_PREFIX, tag_names
 from paimon_engine.verbs import DurationLike, MomentLike, Verbs, time_of
 
 if TYPE_CHECKING:
@@ -130,8 +130,11 @@ class VersionVerbs(Verbs):
         return found.filter(pa.array(keep, pa.bool_()))
 
     def tag_names(self) -> list[str]:
-        """Names of all tags, sorted; from one listing, no tag is read."""
-        return tag_names(self._handle)
+        """Names of all tags, sorted; from one listing, no tag is read.
+
+        Without those by which jobs keep a version while they work, `at-work-…`, which `tags` shows, too.
+        """
+        return [name for name in tag_names(self._handle) if not name.startswith(HELD_PREFIX)]
 
     # ── going back ──────────────────────────────────────────────────────────────────────────────
 

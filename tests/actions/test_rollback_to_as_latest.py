@@ -17,11 +17,10 @@ from paimon_engine.actions.rollback_to_as_latest import (
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError, StorageError
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.branches_tags.tagging import HELD_PREFIX
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import delta_entries, live_entries
-from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
+from paimon_engine.table.state.snapshots import HELD_PREFIX, latest_snapshot, read_snapshot
 from tests.reports.replay import histories
 from tests.support.corpus import Case, corpus_cases
 from tests.support.storage_events import EventStorage
@@ -214,6 +213,27 @@ def test_a_tag_that_others_take_away_meanwhile_does_not_take_its_files_along(how
         if tag.startswith("rollback"):
             assert rows(world.table(), tag=tag) == (("a", 1, 1),)
     assert {True, "rollback"} <= outcomes
+
+
+def test_the_tag_that_lasts_as_long_as_the_work_is_no_event_for_those_who_watch_tags():
+    def prepare() -> World:
+        world = World()
+        world.create(keys=("p", "k"), bucket=1)
+        world.write({1: 1})
+        world.table().create_tag("then")
+        return world
+
+    listed, shown = set[str](), set[str]()
+
+    def look(table: Table) -> None:
+        listed.update(table.tag_names())
+        shown.update(table.tags()["tag_name"].to_pylist())
+
+    for _ in histories(prepare, lambda table: table.rollback_to_as_latest(tag="then"), look):
+        pass
+
+    assert listed == {"then"}
+    assert {name[: len(HELD_PREFIX)] for name in shown - listed} == {HELD_PREFIX}
 
 
 WITH_HISTORY = ("rollback_snapshot", "changelog_lookup", "dv_parquet")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
 
 from paimon_engine.errors import (
     REMEDY,
@@ -38,11 +37,8 @@ from paimon_engine.table.removal.deletion_plan import DeletionPlan, plan_deletio
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries, missing_metadata
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import read_snapshot, readable_tags, same_commit
+from paimon_engine.table.state.snapshots import HELD_PREFIX, read_snapshot, readable_tags, same_commit
 from paimon_engine.units import DAY_MS
-
-HELD_PREFIX: Final = "at-work-"
-"""Begins the names of tags that last as long as the work of a job."""
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
 

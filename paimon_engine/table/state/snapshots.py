@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 SNAPSHOT_PREFIX: Final = "snapshot-"
 TAG_PREFIX: Final = "tag-"
+HELD_PREFIX: Final = "at-work-"
+"""Begins the names of tags that last as long as the work of a job."""
 _BRANCH_PREFIX: Final = "branch-"
 _KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
