@@ -164,6 +164,6 @@ def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry],
         statistics=None,
         extras={"logOffsets": {}, **{key: value for key, value in latest.extras.items() if key in kept}},
     )
-    if not publish_metadata(table, snapshot, latest, [], writer=writer, begun=begun):
+    if not publish_metadata(table, snapshot, latest, [], writer=writer, begun=begun, request=job.request()):
         raise ConflictError(f"{table.paths.root}: others have committed meanwhile; run it again")
     return snapshot.id

@@ -176,7 +176,7 @@ def _try(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorde
     if other is not None:
         writer.take_back()
         return RollbackToAsLatestResult("already_done", other.id)
-    if not publish_metadata(table, snapshot, latest, changes, writer=writer, begun=begun):
+    if not publish_metadata(table, snapshot, latest, changes, writer=writer, begun=begun, request=job.request()):
         return None
     recorder.done(snapshot)
     added = sum(entry.kind is FileKind.ADD for entry in changes)

@@ -112,6 +112,25 @@ def test_a_callback_hears_of_each_commit_once_its_snapshot_is_there(table: Table
     assert notes(table) == []
 
 
+def test_commits_of_metadata_alone_are_heard(table: Table, heard):
+    table.write(rows(1))
+    table.create_tag("first")
+    table.write(rows(2))
+    heard()
+    table.rollback_to_as_latest(tag="first")
+    table.rollback_to_as_latest(snapshot=2)
+    lost = Catalog(str(Path(table.path).parents[1])).table("db.t$manifests").to_arrow(["file_name"])[0][0].as_py()
+    Path(table.path, "manifest", lost).unlink()
+    table.remove_unexisting_manifests()
+
+    assert [(line["snapshot"], line["kind"]) for line in heard()] == [
+        (3, "OVERWRITE"),
+        (4, "OVERWRITE"),
+        (5, "OVERWRITE"),
+    ]
+    assert notes(table) == []
+
+
 def test_a_branch_is_named(table: Table, heard):
     table.write(rows(1))
     table.create_tag("t")

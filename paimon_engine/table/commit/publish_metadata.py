@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.commit.commit_callbacks import announcing
 from paimon_engine.table.commit.own_files import LostFiles, OwnFiles, WorkBegun
 from paimon_engine.table.commit.publish import publish, removes_cut_off, take_back
+from paimon_engine.table.commit.request import CommitRequest, Committed
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import read_snapshot
@@ -26,14 +28,35 @@ def publish_metadata(
     *,
     writer: MetadataWriter,
     begun: WorkBegun,
+    request: CommitRequest,
 ) -> bool:
     """As `publish`, for a snapshot whose own files are those of `writer`, written since `begun`.
 
-    False if another commit was faster; the writer's files are deleted then.
+    False if another commit was faster; the writer's files are deleted then. Callbacks of commits are called, and
+    Iceberg metadata is brought up to date, as for the commit of a `request`, which names this one.
 
     Raises: ConflictError if a clean-up has deleted some of them, so that nothing is committed; OutcomeUnknownError if
-    the answer was lost, or if others may build on a snapshot that lacks files; StorageError.
+    the answer was lost, or if others may build on a snapshot that lacks files; StorageError; UnsupportedError if the
+    table names a callback that no installed package provides.
     """
+    with announcing(table, request) as notifier:
+        is_done = _published(table, snapshot, base, changes, writer=writer, begun=begun)
+        if is_done:
+            notifier.end(Committed(snapshot))
+        else:
+            notifier.forget()
+    return is_done
+
+
+def _published(
+    table: TableHandle,
+    snapshot: Snapshot,
+    base: Snapshot,
+    changes: Sequence[ManifestEntry],
+    *,
+    writer: MetadataWriter,
+    begun: WorkBegun,
+) -> bool:
     own = OwnFiles(table, (), None, begun)
     if lost := own.lost_since_last_check(writer.written):
         writer.take_back()

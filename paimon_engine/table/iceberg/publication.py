@@ -48,6 +48,7 @@ from paimon_engine.table.iceberg.place import Place, metadata_directory, place_o
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries
 from paimon_engine.table.state.snapshots import (
+    HELD_PREFIX,
     earliest_snapshot_id,
     latest_snapshot,
     list_tags,
@@ -426,8 +427,9 @@ def _summary(change: _Change, data: Sequence[AvroRecord], vectors: Sequence[Avro
 
 
 def _of_today(table: TableHandle, metadata: Metadata) -> Metadata:
-    """The metadata with the snapshots and tags that the table has now."""
-    return with_refs(_retained(table, metadata), {tag.name: tag.snapshot for tag in list_tags(table)})
+    """The metadata with the snapshots and tags that the table has now, but for those of jobs that are at work."""
+    tags = {tag.name: tag.snapshot for tag in list_tags(table) if not tag.name.startswith(HELD_PREFIX)}
+    return with_refs(_retained(table, metadata), tags)
 
 
 def _retained(table: TableHandle, metadata: Metadata) -> Metadata:

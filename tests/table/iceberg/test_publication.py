@@ -132,6 +132,18 @@ def test_tags_are_references(tmp_path: Path):
     assert list(iceberg.document(metadata_of(table))["refs"]) == ["second"]
 
 
+def test_the_tag_of_a_job_at_work_is_no_reference(tmp_path: Path):
+    table = made(tmp_path)
+    table.write(rows(0, 3))
+    table.create_tag("first")
+    table.write(rows(3, 5))
+
+    table.rollback_to_as_latest(tag="first")
+
+    assert list(iceberg.document(metadata_of(table))["refs"]) == ["first"]
+    check(table)
+
+
 def test_a_rollback_takes_the_metadata_back(tmp_path: Path):
     table = made(tmp_path)
     for step in range(3):
