@@ -57,6 +57,7 @@ def _published(
     writer: MetadataWriter,
     begun: WorkBegun,
 ) -> bool:
+    """Whether it is published; see `publish_metadata`."""
     own = OwnFiles(table, (), None, begun)
     if lost := own.lost_since_last_check(writer.written):
         writer.take_back()
