@@ -6,8 +6,9 @@ Restoring has this order, so that no reader finds an incomplete version:
    would have a gap, a version of which files were deleted later. With any of it nothing is moved.
 2. Data, index and metadata files are restored.
 3. Then what readers start from: schemas, tags, changelogs and consumers, and snapshots from where the table's are on.
-   Before and after it is looked again whether all files are there, of which the versions share some with others, and
-   whether a deletion that is running is about to delete any. If so, they are not restored, or removed again.
+   Before step 2, before this one and after it, it is looked again whether all files are there, of which the versions
+   share some with others, and whether a deletion that is running is about to delete any. If so, they are not restored,
+   or removed again.
 
 What each action's undo means: after `expire_snapshots`, `delete_tag`, `expire_tags` and `delete_branch` the table is as
 it was before. After `rollback` its newer snapshots exist again, the newest of them as the latest one. After
@@ -157,6 +158,8 @@ def _brought_back(
     table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsToRestore
 ) -> RestoreResult:
     """Moves the files back, then writes the versions; again for files that a clean-up has quarantined meanwhile."""
+    if dangers := roots.dangers():
+        return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(dangers))
     # A process that finishes the deletion meanwhile would quarantine the files again.
     forget_record(table, quarantine.name)
     in_use = roots_in_use(table, quarantine)

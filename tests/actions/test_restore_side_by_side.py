@@ -81,6 +81,7 @@ def test_what_a_run_that_died_may_still_delete_is_restored_a_day_later() -> None
     assert early.status == "stopped"
     assert "deletion/died.json" in early.stopped[0]
     assert world.table().tags().num_rows == 0
+    assert world.inner.exists(aside)
 
     world.now_ms += DAY_MS
     assert world.table().restore(name).status == "restored"
