@@ -22,6 +22,7 @@ from typing import Any
 
 from paimon_engine import Catalog, Table
 from paimon_engine.jobs import Job, TableRef
+from paimon_engine.table.state.snapshots import HELD_PREFIX
 from tests.crash.steps import Steps
 from tests.support.world import COLUMNS, MAIN, Real
 from tests.support.world.check import assert_nothing_left, assert_sound, commits_of
@@ -33,7 +34,7 @@ KINDS = {kind.name: kind for kind in KILLED}
 _STEPS_BETWEEN_CLEANINGS = 8
 _CHANGES_AT_FIRST = 40
 _NAMES = COLUMNS.names
-_OWN_TAG = "rollback-to-as-latest-"
+_OWN_TAGS = ("rollback-to-as-latest-", HELD_PREFIX)
 """How the names of tags begin that an action makes for itself."""
 _ANSWER_MAX_S = 120
 
@@ -165,7 +166,7 @@ class Campaign:
         else:
             assert rows in (before.main.rows, after.main.rows), f"{where}: rows neither old nor new"
         for name in table.tags()["tag_name"].to_pylist():
-            if not name.startswith(_OWN_TAG):
+            if not name.startswith(_OWN_TAGS):
                 found = [branch.tagged[name] for branch in (before.main, after.main) if name in branch.tagged]
                 self._check_rows(self._read(table, tag=name), found, f"{where}: tag {name}")
 
@@ -182,7 +183,7 @@ class Campaign:
         self._check_rows(self._read(table), [branch.rows], where)
         branch.saw(table.snapshots()["snapshot_id"].to_pylist())
         tags = {item["tag_name"]: item["snapshot_id"] for item in table.tags().to_pylist()}
-        tags = {name: number for name, number in tags.items() if not name.startswith(_OWN_TAG)}
+        tags = {name: number for name, number in tags.items() if not name.startswith(_OWN_TAGS)}
         assert tags == branch.tags, where
         for name in tags:
             self._check_rows(self._read(table, tag=name), [branch.tagged[name]], f"{where}, tag {name}")
