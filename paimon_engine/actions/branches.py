@@ -50,7 +50,12 @@ from paimon_engine.table.branches_tags.branching import (
     remove_branch_files,
     write_branch,
 )
-from paimon_engine.table.branches_tags.forwarding import check_sources, existing_snapshot_ids, remove_from
+from paimon_engine.table.branches_tags.forwarding import (
+    check_sources,
+    existing_snapshot_ids,
+    remove_from,
+    tags_without_source,
+)
 from paimon_engine.table.branches_tags.merges import keep_markers, mark_forward, prepare_forward
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import (
@@ -476,6 +481,7 @@ def _replace_main(
     for tag in forward.tags:
         storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
     notifier.made(new)
+    remove_tags(main, tags_without_source(main, branch, forward.tags), notifier)
     take_over_records(main, branch)
     ids = snapshot_ids(main)
     write_hint(main, paths.latest_hint, ids[-1])

@@ -197,3 +197,36 @@ def test_a_branch_that_others_delete_does_not_come_again(verb: str) -> None:
         assert is_first or left == []
         assert_sound(world.table())
     assert len(outcomes) > 1
+
+
+def test_a_tag_that_others_delete_from_a_branch_does_not_come_to_main_without_its_files() -> None:
+    def prepare() -> World:
+        world = World()
+        world.create(keys=("k",), by=(), bucket=1, snapshot__num_retained__min=1)
+        world.write({1: 0})
+        world.table().create_branch("b", snapshot=1)
+        world.write({2: 0}, branch="b")
+        world.table("b").create_tag("x")
+        world.write({2: 1}, branch="b")
+        world.table("b").compact(full=True)
+        world.table("b").expire_snapshots(1, 1)
+        for number in range(3, 7):
+            world.write({number: 0})
+        seen[:] = [world]
+        return world
+
+    def job(table: Table) -> str:
+        try:
+            return str(table.fast_forward("b").status)
+        except (ConflictError, NotFoundError, InvalidArgumentError) as error:
+            return type(error).__name__
+
+    def others(_: Table) -> None:
+        seen[0].beside().table("b").delete_tag("x")
+
+    seen: list[World] = []
+    tags = set()
+    for world, _ in histories(prepare, job, others):
+        assert_sound(world.table())
+        tags.add(tuple(world.table().tags()["tag_name"].to_pylist()))
+    assert tags == {(), ("x",)}
