@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -53,13 +53,12 @@ from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.orphans import find_orphans
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.presence import is_there
 from paimon_engine.table.state.snapshots import (
     branches,
     consumer_files,
     latest_snapshot,
-    read_snapshot,
     repair_latest_hint,
-    same_commit,
     write_hint,
 )
 from paimon_engine.units import DAY_MS
@@ -300,13 +299,7 @@ def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:
 
     Raises: ConflictError.
     """
-    if emptied is None:
-        return
-    try:
-        is_there = same_commit(read_snapshot(main, emptied.id), emptied)
-    except NotFoundError:
-        is_there = False
-    if not is_there:
+    if emptied is not None and not is_there(main, emptied):
         # This process may have written its id into the hint a moment ago.
         repair_latest_hint(main)
         raise ConflictError(

@@ -49,10 +49,10 @@ from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.changelogs import changelog_ids, forget_newest
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.moments import last_at_watermark
+from paimon_engine.table.state.presence import create_again
 from paimon_engine.table.state.snapshots import (
     choose_snapshot,
     consumers,
-    create_again,
     hint_of,
     latest_snapshot,
     lower_latest_hint,

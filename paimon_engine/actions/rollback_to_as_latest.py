@@ -36,11 +36,11 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.moments import last_at_watermark
+from paimon_engine.table.state.presence import is_tagged
 from paimon_engine.table.state.snapshots import (
     choose_snapshot,
     latest_snapshot,
     list_tags,
-    read_tag,
     same_commit,
 )
 
@@ -94,7 +94,7 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
         with notifying(table, dry_run=spec.tag is not None) as notifier:
             tag = spec.tag or _keep(table, target, notifier)
             result = _commit(table, target, job, recorder)
-        if not _is_on(table, tag, target):
+        if not is_tagged(table, tag, target):
             with notifying(table) as notifier:
                 tag = _keep(table, target, notifier)
     return replace(result, tag=tag)
@@ -150,14 +150,6 @@ def _keep(table: TableHandle, target: Snapshot, notifier: TagNotifier) -> str:
     if not make_tag(table, Tag(name, target), notifier):
         raise ConflictError(f"tag {name!r} of {table.paths.root} exists already; run again")
     return name
-
-
-def _is_on(table: TableHandle, name: str, target: Snapshot) -> bool:
-    """Whether the tag is still there; others may have deleted or moved it meanwhile."""
-    try:
-        return same_commit(read_tag(table, name).snapshot, target)
-    except NotFoundError:
-        return False
 
 
 def _try(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorder) -> RollbackToAsLatestResult | None:

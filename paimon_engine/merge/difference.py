@@ -63,14 +63,19 @@ def uncovered(
     MiB.
     """
     gone: list[pa.RecordBatch] = []
+    gone_bytes = 0
     for rows in changed:
         went = np.asarray(rows[VALUE_KIND]) == _DELETE
+        if not went.any():
+            yield rows
+            continue
         yield rows.filter(pa.array(~went))
         gone.append(rows.filter(pa.array(went)))
-        if sum(part.nbytes for part in gone) > GONE_BYTES_MAX:
+        gone_bytes += gone[-1].nbytes
+        if gone_bytes > GONE_BYTES_MAX:
             yield from _uncovered(gone, beneath(), key_type, sequence)
-            gone = []
-    if any(part.num_rows for part in gone):
+            gone, gone_bytes = [], 0
+    if gone:
         yield from _uncovered(gone, beneath(), key_type, sequence)
 
 

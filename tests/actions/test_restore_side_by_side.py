@@ -21,22 +21,21 @@ RESTORED: dict[str, Callable[[World], Any]] = {
 }
 
 
-def prepared(moves_aside: Callable[[World], Any]) -> World:
+def prepared(what: str) -> World:
     """The version of the first write is in a quarantine, but for a manifest that snapshot 2 needs, too."""
     world = World()
-    keeps_changelogs = {"changelog__num_retained__min": 9} if moves_aside is RESTORED["a changelog"] else {}
+    keeps_changelogs = {"changelog__num_retained__min": 9} if what == "a changelog" else {}
     world.create(keys=("p", "k"), bucket=1, write_only="true", snapshot__num_retained__min=1, **keeps_changelogs)
     world.write({1: 1})
     world.table().create_tag("first")
     world.write({2: 2})
     world.table().compact_manifests()
-    if moves_aside is not RESTORED["a snapshot"]:
+    if what != "a snapshot":
         world.table().expire_snapshots(2, 1, world.now_ms)
-    if moves_aside is not RESTORED["a tag"]:
+    if what != "a tag":
         world.table().delete_tag("first")
     world.now_ms += 1
-    result = moves_aside(world)
-    assert result.quarantine is not None
+    assert RESTORED[what](world).quarantine is not None
     return world
 
 
@@ -59,7 +58,7 @@ def expire(table: Table) -> str:
 def test_what_is_restored_is_whole(what: str, waits: str) -> None:
     job, others = (restore, expire) if waits == "the restore waits" else (expire, restore)
     outcomes = set()
-    for world, outcome in histories(lambda: prepared(RESTORED[what]), job, others):
+    for world, outcome in histories(lambda: prepared(what), job, others):
         # A snapshot that is restored while the next one expires is apart from the others.
         assert_sound(world.handle, may_lack_snapshots=what == "a snapshot")
         outcomes.add(outcome)
@@ -69,7 +68,7 @@ def test_what_is_restored_is_whole(what: str, waits: str) -> None:
 
 
 def test_what_a_run_that_died_may_still_delete_is_restored_a_day_later() -> None:
-    world = prepared(RESTORED["a tag"])
+    world = prepared("a tag")
     aside = min(info.path for info in world.inner.walk(f"{ROOT}/quarantine") if "/manifest-list-" in info.path)
     shared = "manifest/" + aside.rpartition("/")[2].replace("-list", "")
     assert world.inner.exists(f"{ROOT}/{shared}")

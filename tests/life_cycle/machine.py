@@ -70,7 +70,9 @@ class LifeCycle(Upkeep, InParts):
         def limit() -> datetime:
             return datetime.fromtimestamp(self.world.now_ms / 1000) - timedelta(days=days)
 
-        def goes(row: Row, begun: datetime = limit()) -> bool:  # noqa: B008 - as it is when the job begins
+        begun = limit()
+
+        def goes(row: Row) -> bool:
             return datetime.fromisoformat(row["dt"]) < begun
 
         def may_go(row: Row) -> bool:

@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from paimon_engine.errors import ConflictError, NotFoundError
-from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import (
-    lower_latest_hint,
-    read_snapshot,
-    readable_tags,
-    repair_hints,
-    same_commit,
-    snapshot_ids,
-)
+from paimon_engine.table.state.presence import is_tagged, is_there
+from paimon_engine.table.state.snapshots import lower_latest_hint, repair_hints, snapshot_ids
 
 _ROUNDS_MAX: Final = 5
 """How often snapshots that others commit meanwhile are removed too."""
@@ -105,13 +98,5 @@ def _remove(main: TableHandle, number: int, stays: int) -> None:
 
 def tags_without_source(main: TableHandle, branch: TableHandle, copied: Sequence[Tag]) -> dict[str, int]:
     """Those of the copied tags that others deleted from the branch before main had them, and with them the files."""
-    there = {tag.name: tag.snapshot for tag in readable_tags(branch)[0]}
-    gone = [tag for tag in copied if tag.name not in there or not same_commit(there[tag.name], tag.snapshot)]
-    return {tag.name: tag.snapshot.id for tag in gone if not _has(main, tag.snapshot)}
-
-
-def _has(main: TableHandle, snapshot: Snapshot) -> bool:
-    try:
-        return same_commit(read_snapshot(main, snapshot.id), snapshot)
-    except NotFoundError:
-        return False
+    gone = (tag for tag in copied if not is_tagged(branch, tag.name, tag.snapshot))
+    return {tag.name: tag.snapshot.id for tag in gone if not is_there(main, tag.snapshot)}

@@ -36,8 +36,9 @@ from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import DeletionPlan, plan_deletion
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries, missing_metadata
+from paimon_engine.table.state.presence import is_there
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import HELD_PREFIX, read_snapshot, readable_tags, same_commit
+from paimon_engine.table.state.snapshots import HELD_PREFIX, readable_tags, same_commit
 from paimon_engine.units import DAY_MS
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
@@ -157,12 +158,11 @@ def _look_again(table: TableHandle, tag: Tag, *, undo: Callable[[], None]) -> No
 
 
 def _is_held_elsewhere(table: TableHandle, tag: Tag) -> bool:
-    try:
-        return same_commit(read_snapshot(table, tag.snapshot.id), tag.snapshot)
-    except NotFoundError:
-        return any(
-            other.name != tag.name and same_commit(other.snapshot, tag.snapshot) for other in readable_tags(table)[0]
-        )
+    if is_there(table, tag.snapshot):
+        return True
+    return any(
+        other.name != tag.name and same_commit(other.snapshot, tag.snapshot) for other in readable_tags(table)[0]
+    )
 
 
 # ── take away ───────────────────────────────────────────────────────────────────────────────────

@@ -76,7 +76,8 @@ def committed_before(
     wanted = {name for message in known for name in message.written_names()}
     if not wanted:
         return None
-    since = min(_still_since(table, message.origin, latest) for message in known if message.origin is not None)
+    origins = {message.origin for message in known if message.origin is not None}
+    since = min(_still_since(table, origin, latest) for origin in origins)
     partitions = {message.partition for message in known}
     found: dict[str, Snapshot] = {}
     for snapshot, entries in _brought_since(table, since, partitions, latest):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, PaimonError
+from paimon_engine.errors import ConflictError, OutcomeUnknownError, PaimonError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.commit.commit_callbacks import announcing
@@ -17,7 +17,7 @@ from paimon_engine.table.commit.publish import publish, removes_cut_off, take_ba
 from paimon_engine.table.commit.request import CommitRequest, Committed
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.metadata_writer import MetadataWriter
-from paimon_engine.table.state.snapshots import read_snapshot
+from paimon_engine.table.state.presence import is_there
 
 
 def publish_metadata(
@@ -65,15 +65,15 @@ def _published(
     try:
         is_confirmed = publish(table, snapshot, base, changes)
     except OutcomeUnknownError:
-        if not _exists(table, snapshot):
+        if not is_there(table, snapshot):
             raise
         is_confirmed = False
     # A store's client may have repeated our own request, which then found our own snapshot.
-    if not is_confirmed and (not _exists(table, snapshot) or removes_cut_off(table, snapshot, base)):
+    if not is_confirmed and (not is_there(table, snapshot) or removes_cut_off(table, snapshot, base)):
         writer.take_back()
         return False
     # If it does not exist any more, it has expired, and its files with it.
-    if (lost := own.lost_since_last_check(writer.written)) and _exists(table, snapshot):
+    if (lost := own.lost_since_last_check(writer.written)) and is_there(table, snapshot):
         _take_back(table, snapshot, base, lost)
         writer.take_back()
         raise _refused(table, lost)
@@ -96,10 +96,3 @@ def _take_back(table: TableHandle, snapshot: Snapshot, base: Snapshot, lost: Los
         raise broken from error
     if not done:
         raise broken
-
-
-def _exists(table: TableHandle, snapshot: Snapshot) -> bool:
-    try:
-        return read_snapshot(table, snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
-    except NotFoundError:
-        return False

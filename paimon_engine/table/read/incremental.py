@@ -182,26 +182,27 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
             kept[entry.partition, entry.bucket].add(entry.file.name)
     moved = _moved(table, only_before, only_after, {partition for partition, _ in kept})
     gone, new = by_joined_bucket(only_before, moved), by_joined_bucket(only_after, moved)
-    old_states, new_states = (by_joined_bucket([*state.values()], frozenset()) for state in (before, after))
+    places = dict.fromkeys([*gone, *new])
+    depends = bool(table.schema.primary_keys) and not table.options.hides_level_0
+    mixed = {place for place in places if depends and place in kept and place[0] not in moved}
+    states = [_by_place(state.values(), mixed) for state in (before, after)]
     units: list[ReadUnit] = []
 
     def compare(place: Bucket, old: StateEntries, young: StateEntries, beneath: StateEntries) -> None:
         # Deletes of keys that were not there are no difference.
-        may_delete = any(may_have_deletes(entry.file, table.options) for entry in young)
-        if table.schema.primary_keys and (old or may_delete):
+        if table.schema.primary_keys and (old or any(may_have_deletes(entry.file, table.options) for entry in young)):
             locations = _vectors_of(old, old_vectors), _vectors_of([*young, *beneath], new_vectors)
             units.append(Comparison(*place, tuple(old), tuple(young), *locations, tuple(beneath)))
         else:
             units.extend(splits_of(table, young, rows.file_filter, vectors=new_vectors))
 
-    for place in dict.fromkeys([*gone, *new]):
-        if not table.schema.primary_keys or table.options.hides_level_0 or place[0] in moved or place not in kept:
+    for place in places:
+        if place not in mixed:
             compare(place, gone.get(place, []), new.get(place, []), [])
             continue
-        states = old_states.get(place, []), new_states.get(place, [])
-        for compared, beneath in _compared_together(table, *states, kept[place]):
-            old, young, below = _named(states[0], compared), _named(states[1], compared), _named(states[1], beneath)
-            compare(place, old, young, below)
+        was, now = (state[place] for state in states)
+        for compared, beneath in _compared_together(table, was, now, kept[place]):
+            compare(place, _named(was, compared), _named(now, compared), _named(now, beneath))
     return units
 
 
@@ -240,6 +241,11 @@ def _not_older(files: Sequence[DataFile], others: Sequence[DataFile]) -> Sequenc
         found.append(file)
         least = min(least, file.min_sequence_number)
     return found
+
+
+def _by_place(entries: Iterable[ManifestEntry], places: Collection[Bucket]) -> dict[Bucket, list[ManifestEntry]]:
+    """The entries of these buckets, in their order."""
+    return by_joined_bucket([entry for entry in entries if (entry.partition, entry.bucket) in places], frozenset())
 
 
 def _named(entries: StateEntries, names: Collection[str]) -> StateEntries:

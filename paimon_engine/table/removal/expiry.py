@@ -52,8 +52,9 @@ from paimon_engine.table.state.changelogs import (
 )
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_manifests, read_manifest_list
+from paimon_engine.table.state.presence import create_again
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import create_again, hint_of, repair_latest_hint, snapshot_ids, write_hint
+from paimon_engine.table.state.snapshots import hint_of, repair_latest_hint, snapshot_ids, write_hint
 
 ROUND_SNAPSHOTS: Final = 1000
 ROUND_FILES: Final = 100_000

@@ -21,7 +21,7 @@ from paimon_engine.table.reach.reachability import Root, with_branch_paths
 from paimon_engine.table.removal.file_removal import LONGEST_PAUSE_MS
 from paimon_engine.table.removal.restore_checks import RestoreCheck
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import branch_exists, read_snapshot, snapshot_ids, write_hint
+from paimon_engine.table.state.snapshots import branch_exists, read_snapshot, repair_hints, snapshot_ids, write_hint
 
 _ROOT: Final = re.compile(r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>[a-z]+)/(?P<name>[^/]+)")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d+)")
@@ -264,7 +264,7 @@ def _gaps(ids: Iterable[int]) -> int:
 
 
 def write_roots(table: TableHandle, roots: RootsToRestore) -> list[str]:
-    """Writes the root files. Safe to repeat. Returns the paths of those that may be taken back, in this order.
+    """Writes the root files. Safe to repeat. Returns the paths of those that `take_back` may remove, in this order.
 
     Snapshots that are newer than all others are not among them, since a writer may have continued from them.
 
@@ -279,7 +279,10 @@ def write_roots(table: TableHandle, roots: RootsToRestore) -> list[str]:
         for number in _outwards(ids, sorted(by_id)):
             if _create(table, by_id[number]) and ids and number < ids[-1]:
                 created.append(by_id[number].path)
-        _write_hints(on_branch, by_id)
+        # A listing may not show the new files at once.
+        after = sorted({*snapshot_ids(on_branch), *by_id})
+        write_hint(on_branch, on_branch.paths.earliest_hint, after[0])
+        write_hint(on_branch, on_branch.paths.latest_hint, after[-1])
     return created
 
 
@@ -288,15 +291,7 @@ def take_back(table: TableHandle, roots: RootsToRestore, created: Sequence[str])
     for path in reversed(created):
         table.env.storage.delete([path])
     for branch in roots.snapshot_files:
-        _write_hints(with_branch_paths(table, branch), ())
-
-
-def _write_hints(on_branch: TableHandle, new: Iterable[int]) -> None:
-    # A listing may not show new files at once.
-    ids = sorted({*snapshot_ids(on_branch), *new})
-    if ids:
-        write_hint(on_branch, on_branch.paths.earliest_hint, ids[0])
-        write_hint(on_branch, on_branch.paths.latest_hint, ids[-1])
+        repair_hints(with_branch_paths(table, branch))
 
 
 def _outwards(existing: Sequence[int], restored: Sequence[int]) -> list[int]:

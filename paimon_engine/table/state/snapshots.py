@@ -22,7 +22,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.format.stored import WRONG, parse_object, reason, required_integer
 from paimon_engine.meta.names import check_inside_directory
-from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
@@ -480,15 +480,6 @@ def _at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
 def same_commit(one: Snapshot, other: Snapshot) -> bool:
     """Whether both are the same commit; the delta list's name is unique to it."""
     return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list
-
-
-def create_again(table: TableHandle, snapshot_id: int, data: bytes) -> None:
-    """Stores a snapshot that was removed a moment ago; not if others have deleted its branch meanwhile."""
-    path = table.paths.snapshot(snapshot_id)
-    table.env.storage.create(path, data)
-    is_on_branch = table.paths.branch != MAIN_BRANCH and table.snapshot_service is None
-    if is_on_branch and not branch_exists(table, table.paths.branch):
-        table.env.storage.delete([path])
 
 
 def branch_exists(table: TableHandle, name: str) -> bool:

@@ -196,18 +196,12 @@ class Reach:
 
     def named_by_changelogs(self) -> set[str]:
         """What lists of changelogs name, as far as it is there: a clean-up keeps it, also where nothing needs it."""
-        found: set[str] = set()
-        for version in self.versions():
-            if version.kind == "changelog":
-                lists = {f"manifest/{version.json[name]}" for name in ("baseManifestList", "deltaManifestList")}
-                found |= lists & self.stored()
-                for manifest in (record["_FILE_NAME"] for path in lists & self.stored() for record in self._read(path)):
-                    if f"manifest/{manifest}" in self.stored():
-                        found.add(f"manifest/{manifest}")
-                        found.update(
-                            path for entry in self._read(f"manifest/{manifest}") for path in self._files(entry)
-                        )
-        return found
+        changelogs, stored = [version.json for version in self.versions() if version.kind == "changelog"], self.stored()
+        named = ("baseManifestList", "deltaManifestList")
+        lists = {f"manifest/{one[name]}" for one in changelogs for name in named} & stored
+        manifests = {f"manifest/{record['_FILE_NAME']}" for path in lists for record in self._read(path)} & stored
+        files = {path for manifest in manifests for entry in self._read(manifest) for path in self._files(entry)}
+        return lists | manifests | files | {f"statistics/{one.get('statistics')}" for one in changelogs}
 
     def removed_by_changelogs(self) -> set[str]:
         """Data files that the commits of changelogs have removed: an expiry deletes them together with these."""
