@@ -85,6 +85,7 @@ from paimon_engine.table.state.changelogs import (
     write_changelog,
 )
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.hints import repair_latest_hint, write_earliest_hint, write_hint
 from paimon_engine.table.state.schema_commit import stored_schema
 from paimon_engine.table.state.snapshots import (
     branch_exists,
@@ -97,7 +98,6 @@ from paimon_engine.table.state.snapshots import (
     same_commit,
     snapshot_ids,
     snapshots_newest_first,
-    write_hint,
 )
 
 logger = logging.getLogger(__name__)
@@ -485,7 +485,8 @@ def _replace_main(
     take_over_records(main, branch)
     ids = snapshot_ids(main)
     write_hint(main, paths.latest_hint, ids[-1])
-    write_hint(main, paths.earliest_hint, ids[0])
+    write_earliest_hint(main, ids[0])
+    repair_latest_hint(main)
 
 
 def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], notifier: TagNotifier) -> None:

@@ -53,14 +53,9 @@ from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.orphans import find_orphans
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.hints import repair_latest_hint, write_earliest_hint
 from paimon_engine.table.state.presence import is_there
-from paimon_engine.table.state.snapshots import (
-    branches,
-    consumer_files,
-    latest_snapshot,
-    repair_latest_hint,
-    write_hint,
-)
+from paimon_engine.table.state.snapshots import branches, consumer_files, latest_snapshot
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -289,7 +284,7 @@ def _carried_out(
         _check_still_empty(main, emptied)
         table.env.storage.delete([path])
     if snapshots:
-        write_hint(main, main.paths.earliest_hint, first_kept)
+        write_earliest_hint(main, first_kept)
         repair_latest_hint(main)
     return with_deletion(result, carry_out(table, plan, executor, prepared))
 

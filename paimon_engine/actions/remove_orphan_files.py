@@ -38,7 +38,8 @@ from paimon_engine.table.removal.orphans import Orphans, find_orphans
 from paimon_engine.table.removal.quarantine_state import also_in_quarantine
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import branches, repair_hints, snapshot_ids, tag_names
+from paimon_engine.table.state.hints import settle_hints
+from paimon_engine.table.state.snapshots import branches, snapshot_ids, tag_names
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
     if spec.confirm_latest_snapshot is not None and not spec.dry_run:
-        repair_hints(table)
+        settle_hints(table, table.paths.snapshot_dir)
     if orphans and not spec.dry_run:
         status = "quarantined" if spec.quarantine else "deleted"
         done, quarantine, problems = remove_behind_a_fence(table, found, spec, executor)

@@ -48,9 +48,10 @@ from paimon_engine.table.removal.deletion_plan import (
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.hints import hint_of, write_hint
 from paimon_engine.table.state.manifests import live_index_files, missing_metadata
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import hint_of, read_snapshot, snapshot_ids, write_hint
+from paimon_engine.table.state.snapshots import read_snapshot, snapshot_ids
 
 logger = logging.getLogger(__name__)
 

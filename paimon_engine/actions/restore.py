@@ -42,7 +42,7 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonErro
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, DryRun, Moment, Name, Spec
 from paimon_engine.table.branches_tags.tag_notifications import notifying
-from paimon_engine.table.reach.deletion_records import forget_record
+from paimon_engine.table.reach.deletion_records import delete_record
 from paimon_engine.table.reach.quarantine import (
     Move,
     Quarantine,
@@ -160,8 +160,9 @@ def _brought_back(
     """Moves the files back, then writes the versions; again for files that a clean-up has quarantined meanwhile."""
     if dangers := roots.dangers():
         return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(dangers))
-    # A process that finishes the deletion meanwhile would quarantine the files again.
-    forget_record(table, quarantine.name)
+    # A process that finishes the deletion meanwhile would quarantine the files again. Its versions are about to come
+    # back, so the hints may go on naming them.
+    delete_record(table, quarantine.name)
     in_use = roots_in_use(table, quarantine)
     how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
     moves = quarantine.restore_moves(table)

@@ -48,20 +48,23 @@ from paimon_engine.table.removal.deletion_plan import (
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.changelogs import changelog_ids, forget_newest
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.hints import (
+    hint_of,
+    lower_latest_hint,
+    repair_latest_hint,
+    write_earliest_hint,
+    write_hint,
+)
 from paimon_engine.table.state.moments import last_at_watermark
 from paimon_engine.table.state.presence import create_again
 from paimon_engine.table.state.snapshots import (
     choose_snapshot,
     consumers,
-    hint_of,
     latest_snapshot,
-    lower_latest_hint,
     read_snapshot,
     read_tag,
-    repair_latest_hint,
     snapshot_ids,
     tag_exists,
-    write_hint,
 )
 
 logger = logging.getLogger(__name__)
@@ -365,4 +368,4 @@ def _remove_versions(table: TableHandle, target: Snapshot, *, expired: bool, res
             "purge; check the table's rows, and run it again if they are not the expected ones"
         )
     if expired:
-        write_hint(table, paths.earliest_hint, target.id)
+        write_earliest_hint(table, target.id)

@@ -13,7 +13,7 @@ from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgume
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
-from paimon_engine.table.state.snapshots import hint_of
+from paimon_engine.table.state.hints import hint_of
 from tests.support.corpus import Case, case, corpus_cases
 from tests.support.storage_events import Event, EventStorage
 from tests.support.world import HOUR_MS

@@ -72,6 +72,7 @@ FIRST: Mapping[str, Act] = {
     "create_branch of a snapshot": lambda world, table: table.create_branch("new", snapshot=3),
     "delete_branch": lambda world, table: table.delete_branch("dev"),
     "expire_snapshots": lambda world, table: table.expire_snapshots(retain_max=1),
+    "expire_changelogs": lambda world, table: table.expire_changelogs(delete_all=True),
     "remove_orphan_files": lambda world, table: table.remove_orphan_files(older_than=world.oldest_work_ms),
     "rollback": lambda world, table: table.rollback(snapshot=3),
     "rollback to a tag": lambda world, table: table.rollback(tag="b"),
@@ -88,6 +89,7 @@ SECOND: Mapping[str, Act] = {
     "go_on": go_on,
     "write": lambda world, table: write(world, table, 4),
     "expire_snapshots": lambda world, table: table.expire_snapshots(retain_max=1),
+    "expire_changelogs": lambda world, table: table.expire_changelogs(delete_all=True),
     "forget": forget,
     "create_tag": lambda world, table: table.create_tag("e", snapshot=3),
     "create_branch": lambda world, table: table.create_branch("other", snapshot=3),
@@ -174,16 +176,16 @@ def _excludes(one: str, other: str) -> bool:
 
 def _meet(world: World, first: str, second: str, call: int) -> bool:
     world.now_ms += HOUR_MS
-    world.begin(_call(world, first, FIRST[first]), call)
+    world.begin(call_of(world, first, FIRST[first]), call)
     if not world.paused:
         return False
     world.now_ms += HOUR_MS
-    world.begin(_call(world, second, SECOND[second]), None)
+    world.begin(call_of(world, second, SECOND[second]), None)
     world.resume(0, None)
     world.finish(reads_all=False)
     return True
 
 
-def _call(world: World, name: str, act: Act) -> Call:
+def call_of(world: World, name: str, act: Act) -> Call:
     table = world.table(MAIN)
     return Call(name, MAIN, lambda: act(world, table), name in WRITES, name in EXCLUSIVE)

@@ -19,12 +19,16 @@ class Dismissed(BaseException):
 
 
 class Actor:
-    """One call of `work`, as far as it was let run; `error` is what it raised, `result` what it gave."""
+    """One call of `work`, as far as it was let run; `error` is what it raised, `result` what it gave.
+
+    `made` are its calls of the store: the method and the path.
+    """
 
     def __init__(self, stage: Stage, work: Callable[[], Any]) -> None:
         self.error: Exception | None = None
         self.result: Any = None
         self.is_done = False
+        self.made: list[str] = []
         self._stage = stage
         self._work = work
         self._calls: int | None = 0
@@ -48,10 +52,11 @@ class Actor:
             self.go(None)
         self._thread.join(WAIT_S)
 
-    def before_call(self) -> None:
+    def before_call(self, method: str, path: Any) -> None:
         """Called by the store ahead of each of its calls, in the actor's thread."""
         if self._is_dismissed:
             raise Dismissed
+        self.made.append(f"{method} {path}")
         if self._calls is None:
             return
         if self._calls == 0:
@@ -88,11 +93,11 @@ class Stage:
         """An actor that has not begun."""
         return Actor(self, work)
 
-    def before_call(self) -> None:
+    def before_call(self, method: str, path: Any) -> None:
         """Stops the actor that calls, if its turn is over; other threads continue."""
         actor = self.actors.get(threading.get_ident())
         if actor is not None:
-            actor.before_call()
+            actor.before_call(method, path)
 
 
 class StagedStorage:
@@ -110,24 +115,24 @@ class StagedStorage:
         method = getattr(self.inner, name)
 
         def staged(*arguments: Any, **named: Any) -> Any:
-            self._stage.before_call()
+            self._stage.before_call(name, arguments[0] if arguments else named)
             return method(*arguments, **named)
 
         return staged
 
     def rename_dir(self, source: str, target: str) -> None:
-        self._stage.before_call()
+        self._stage.before_call("rename_dir", source)
         if not self._has_directories:
             raise UnsupportedError(f"Cannot rename {source}: no directories")
         self.inner.rename_dir(source, target)
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
-            self._stage.before_call()
+            self._stage.before_call("delete", path)
             self.inner.delete([path])
 
     def overwrite(self, path: str, data: bytes) -> None:
-        self._stage.before_call()
+        self._stage.before_call("overwrite", path)
         location = path.rpartition("/")[0].rpartition("/")[2]
         assert location not in ("manifest", "index", "statistics"), f"{path} is overwritten"
         assert not location.startswith("bucket-"), f"{path} is overwritten"

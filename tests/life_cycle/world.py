@@ -28,6 +28,8 @@ from paimon_engine.errors import (
     OutcomeUnknownError,
     UnsupportedError,
 )
+from paimon_engine.table.reach.completeness import find_missing_versions
+from paimon_engine.table.reach.reachability import observe_branches
 from paimon_engine.units import DAY_MS
 from tests.life_cycle.stage import Actor, Stage, StagedStorage
 from tests.support.world import MAIN, Place
@@ -360,6 +362,9 @@ class World(Place):
                 table.clear_consumers()
                 table.expire_snapshots(retain_max=len(self.versions(branch, "snapshot")) - len(late))
                 assert self.late(branch) == []
+        observed = observe_branches(self.table(MAIN)._handle)
+        doubts = [doubt.reason for one in observed for doubt in find_missing_versions(one)]
+        assert not doubts, f"clean-ups believe that versions are missing: {doubts}"
         self._remove_orphans()
         if self.reach.collected() - self.reach.all_needed():
             # A file of which a quarantine has a copy, too, stays until that is emptied.

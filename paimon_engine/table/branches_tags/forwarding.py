@@ -8,8 +8,9 @@ from typing import Final
 from paimon_engine.errors import ConflictError, NotFoundError
 from paimon_engine.meta.tag import Tag
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.hints import lower_latest_hint, settle_hints
 from paimon_engine.table.state.presence import is_tagged, is_there
-from paimon_engine.table.state.snapshots import lower_latest_hint, repair_hints, snapshot_ids
+from paimon_engine.table.state.snapshots import snapshot_ids
 
 _ROUNDS_MAX: Final = 5
 """How often snapshots that others commit meanwhile are removed too."""
@@ -55,7 +56,7 @@ def check_sources(main: TableHandle, branch: TableHandle, copied: Sequence[int])
 def _take_back(main: TableHandle, copied: Sequence[int]) -> None:
     """Removes copies from main. The hints are repaired, for readers to find what is left."""
     main.env.storage.delete([main.paths.snapshot(number) for number in sorted(copied)])
-    repair_hints(main)
+    settle_hints(main, main.paths.snapshot_dir)
 
 
 def remove_from(main: TableHandle, first: int) -> None:
@@ -89,7 +90,7 @@ def _remove(main: TableHandle, number: int, stays: int) -> None:
         return
     if not snapshot_ids(main):
         storage.create(path, data)
-    repair_hints(main)
+    settle_hints(main, main.paths.snapshot_dir)
     raise ConflictError(
         f"snapshot {stays} of {main.paths.root} expired during the fast-forward; see what main holds now, and run it "
         "again"

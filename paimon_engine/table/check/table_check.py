@@ -61,9 +61,10 @@ from paimon_engine.table.reach.reachability import (
 )
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, bucket_path, numbered, read_schema_file
+from paimon_engine.table.state.hints import stale_latest_hint
 from paimon_engine.table.state.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import consumers, stale_latest_hint
+from paimon_engine.table.state.snapshots import consumers
 from paimon_engine.table.state.statistics import read_statistics
 
 _LOOKS_MAX: Final = 3

@@ -14,13 +14,8 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.commit.lineage import follows, schema_exists
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import (
-    latest_snapshot_id,
-    lower_latest_hint,
-    read_snapshot,
-    repair_latest_hint,
-    write_hint,
-)
+from paimon_engine.table.state.hints import lower_latest_hint, repair_latest_hint, write_earliest_hint, write_hint
+from paimon_engine.table.state.snapshots import latest_snapshot_id, read_snapshot
 from paimon_engine.table.state.unneeded import delete_unneeded
 
 
@@ -49,7 +44,7 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
         if not table.env.storage.exists(path):
             repair_latest_hint(table)
     if snapshot.id == 1:
-        write_hint(table, table.paths.earliest_hint, 1)
+        write_earliest_hint(table, 1)
     return True
 
 

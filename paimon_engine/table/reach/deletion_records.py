@@ -4,22 +4,30 @@ Before an action removes roots, it writes a record `deletion/<id>.json` with the
 deletes it when the files are deleted. A run that dies in between leaves the record; without it the files would stay
 until an orphan clean-up. A run that finishes a record does not trust it: for each file it checks again that no
 snapshot, tag, branch or changelog needs it, and in doubt the file stays.
+
+A record also explains why snapshots and changelogs are missing that a hint still names. So the hints are brought past
+them before it is deleted, by the run that removed them or by the one that finishes its work.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
-from paimon_engine.errors import NotFoundError, PaimonError, damaged
+from paimon_engine.errors import NotFoundError, PaimonError, StorageError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text
 from paimon_engine.table.reach.quarantine import find_quarantine
-from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle
+from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle, numbered
+from paimon_engine.table.state.hints import hint_of, write_hint
 from paimon_engine.units import DAY_MS
 
 _ENDING: Final = ".json"
+_VERSIONS: Final = ("snapshot", "changelog")
+"""Kinds of roots that have numbers, and hints; also the names of their directories."""
 _FORGOTTEN_AFTER_MS: Final = DAY_MS
 """Age at which a record whose roots still exist is deleted: its run ended before it removed them."""
 
@@ -39,6 +47,11 @@ class Record:
     quarantine: bool = False
     modified_ms: int = 0
 
+    @property
+    def has_files(self) -> bool:
+        """Whether it names any; one that does not only says which roots are removed."""
+        return bool(self.data or self.metadata)
+
 
 def write_record(table: TableHandle, record: Record) -> None:
     """Stores the record."""
@@ -55,9 +68,57 @@ def write_record(table: TableHandle, record: Record) -> None:
     table.env.storage.overwrite(record_path(table, record.id), json.dumps(value).encode())
 
 
-def forget_record(table: TableHandle, record_id: str) -> None:
+def forget_record(table: TableHandle, record: Record) -> None:
+    """Deletes a record, if it exists, once no hint names what it says is removed."""
+    bring_hints_past(table, record.roots)
+    delete_record(table, record.id)
+
+
+def delete_record(table: TableHandle, record_id: str) -> None:
     """Deletes a record, if it exists."""
     table.env.storage.delete([record_path(table, record_id)])
+
+
+def versions_among(roots: Iterable[str]) -> Mapping[str, set[int]]:
+    """The numbers of the snapshots and changelogs among roots, which are paths, by their directory."""
+    found: dict[str, set[int]] = {}
+    for path in roots:
+        directory, _, name = path.rpartition("/")
+        kind, _, number = name.partition("-")
+        if number.isdigit() and kind in _VERSIONS and directory.endswith(f"/{kind}"):
+            found.setdefault(directory, set()).add(int(number))
+    return found
+
+
+def bring_hints_past(table: TableHandle, roots: Iterable[str]) -> None:
+    """Lets no hint EARLIEST name one of the roots if it is missing. Best effort.
+
+    A hint goes on to the next number only: what is missing for another reason is still noticed.
+    """
+    for directory, removed in versions_among(roots).items():
+        with suppress(StorageError):
+            _bring_past(table, directory, removed)
+
+
+def _bring_past(table: TableHandle, directory: str, removed: set[int]) -> None:
+    """The same for the hints of one directory. Where no changelog is left, those that name removed ones are deleted."""
+    kind = directory.rpartition("/")[2]
+    paths = [f"{directory}/{name}" for name in (("EARLIEST", "LATEST") if kind == "changelog" else ("EARLIEST",))]
+    hints = {path: hint for path in paths if (hint := hint_of(table, path)) is not None}
+    if removed.isdisjoint(hints.values()):
+        return
+    listed = numbered(table.env, directory, f"{kind}-")
+    earliest = hints.get(paths[0], 0)
+    if listed:
+        if (
+            earliest is not None
+            and earliest in removed
+            and not table.env.storage.exists(f"{directory}/{kind}-{earliest}")
+        ):
+            following = next(number for number in count(earliest) if number not in removed)
+            write_hint(table, paths[0], min(following, listed[0]))
+    elif kind == "changelog" and removed.issuperset(hints.values()):
+        table.env.storage.delete(list(hints))
 
 
 def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
@@ -67,7 +128,7 @@ def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
     """
     for record in records(table)[0]:
         if not record.quarantine and 0 < record.modified_ms < older_than_ms:
-            forget_record(table, record.id)
+            forget_record(table, record)
 
 
 def open_records(table: TableHandle) -> tuple[list[Record], list[str]]:
@@ -85,7 +146,7 @@ def open_records(table: TableHandle) -> tuple[list[Record], list[str]]:
             # The quarantine's list is damaged; the code that needs it reports that.
             is_gone = False
         if is_gone:
-            forget_record(table, record.id)
+            forget_record(table, record)
         else:
             left.append(record)
     return left, problems

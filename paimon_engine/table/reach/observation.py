@@ -16,7 +16,8 @@ from paimon_engine.table.reach.completeness import BranchObservation
 from paimon_engine.table.reach.deletion_records import Record, records
 from paimon_engine.table.state.changelogs import changelog_ids
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id
-from paimon_engine.table.state.snapshots import hint_of, snapshot_ids, tag_names
+from paimon_engine.table.state.hints import hint_of
+from paimon_engine.table.state.snapshots import snapshot_ids, tag_names
 
 _NUMBER: Final = re.compile(r"-(\d+)$")
 

@@ -43,6 +43,7 @@ from paimon_engine.table.reach.deletion_records import (
     is_over,
     open_records,
     record_path,
+    versions_among,
     write_record,
 )
 from paimon_engine.table.reach.doubts import Doubt
@@ -257,12 +258,12 @@ def with_deletion(result: R, deletion: Deletion) -> R:
 
 @dataclass(frozen=True)
 class PreparedDeletion:
-    """A deletion whose record, and quarantine if there is one, are stored; `id` is the name of both."""
+    """A deletion whose record and quarantine, as far as there are any, are stored; `id` is the name of both."""
 
     id: str
     how: Disposal
     quarantine: Quarantine | None = None
-    is_recorded: bool = False
+    record: Record | None = None
     roots: tuple[str, ...] = ()
 
 
@@ -280,21 +281,22 @@ def prepare(
     The record lets a later run finish the deletion, the list lets `restore` undo it. `what` names the action, `roots`
     are the root files that it will remove, `neighbours` the files of the snapshots next to them.
     """
-    is_recorded = bool(plan.data or plan.metadata)
-    prepared = PreparedDeletion(table.env.new_id(), how, is_recorded=is_recorded, roots=tuple(roots))
+    prepared = PreparedDeletion(table.env.new_id(), how, roots=tuple(roots))
     if how.quarantine and (plan.data or plan.metadata or roots):
         sizes = {file.path: file.size_bytes for file in plan.files if not is_outside(table, file.path)}
         quarantine = write_quarantine(table, prepared.id, what, sizes, roots=roots, neighbours=neighbours)
         prepared = replace(prepared, quarantine=quarantine)
-    if prepared.is_recorded:
-        _store_record(table, plan, prepared)
+    if plan.data or plan.metadata or versions_among(roots):
+        return _recorded(table, plan, prepared)
     return prepared
 
 
-def _store_record(table: TableHandle, plan: DeletionPlan, prepared: PreparedDeletion) -> None:
+def _recorded(table: TableHandle, plan: DeletionPlan, prepared: PreparedDeletion) -> PreparedDeletion:
     names = {path: item.name for path, item in plan.data.items() if not is_outside(table, path)}
     is_aside = prepared.quarantine is not None
-    write_record(table, Record(prepared.id, names, tuple(plan.metadata), prepared.roots, quarantine=is_aside))
+    record = Record(prepared.id, names, tuple(plan.metadata), prepared.roots, quarantine=is_aside)
+    write_record(table, record)
+    return replace(prepared, record=record)
 
 
 def carry_out(
@@ -326,8 +328,8 @@ def carry_out(
         return Deletion((), (*plan.stopped, *problems), aside)
     done, problems = _dispose(table, plan, prepared.how, prepared.quarantine, executor)
     done = [*outside, *done]
-    if prepared.is_recorded and not problems and not plan.doubts:
-        forget_record(table, prepared.id)
+    if prepared.record is not None and not problems and not (plan.doubts and prepared.record.has_files):
+        forget_record(table, prepared.record)
     logger.info("deleted %d of %d files of %s", len(done), len(plan.files), table.paths.root)
     known = {*plan.roots, *plan.unchecked, *(root.identity for root in seen)}
     earlier = finish_interrupted(table, executor, prepared.how, known)
@@ -371,9 +373,7 @@ def _with_released(
     if prepared.quarantine is not None:
         sizes = {file.path: file.size_bytes for file in plan.files if not is_outside(table, file.path)}
         prepared = replace(prepared, quarantine=extend_quarantine(table, prepared.quarantine, sizes))
-    prepared = replace(prepared, is_recorded=True)
-    _store_record(table, plan, prepared)
-    return plan, prepared
+    return plan, _recorded(table, plan, prepared)
 
 
 def _without_outside(
@@ -435,6 +435,10 @@ def finish_interrupted(
         return Deletion((), (*stopped, f"files of an interrupted deletion stay: {SHOWN_BY_ICEBERG}"))
     for record in found:
         plan = _left_over(table, record)
+        if not plan.data and not plan.metadata:
+            if is_over(table, record):
+                forget_record(table, record)
+            continue
         try:
             seen = all_roots(table, known)
             plan = _without_reached(table, _without_doubtful(table, plan, seen.doubts), seen, executor)
@@ -446,7 +450,7 @@ def finish_interrupted(
         done += gone
         stopped += [*plan.stopped, *problems]
         if not problems and not plan.doubts and is_over(table, record):
-            forget_record(table, record.id)
+            forget_record(table, record)
     return Deletion(tuple(done), tuple(stopped))
 
 

@@ -51,10 +51,11 @@ from paimon_engine.table.state.changelogs import (
     keeps_delta,
 )
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.hints import hint_of, repair_latest_hint, settle_hints, write_earliest_hint, write_hint
 from paimon_engine.table.state.manifests import changelog_manifests, read_manifest_list
 from paimon_engine.table.state.presence import create_again
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import hint_of, repair_latest_hint, snapshot_ids, write_hint
+from paimon_engine.table.state.snapshots import snapshot_ids
 
 ROUND_SNAPSHOTS: Final = 1000
 ROUND_FILES: Final = 100_000
@@ -333,7 +334,7 @@ def remove_expired(table: TableHandle, history: BranchHistory, expiration: Expir
         storage.delete([paths.snapshot(number)])
         _check_latest_is_there(table, history, readable.get(number))
     if expiration.snapshots or (history.snapshots and not storage.exists(paths.earliest_hint)):
-        write_hint(table, paths.earliest_hint, history.snapshots[len(expiration.snapshots)].snapshot.id)
+        write_earliest_hint(table, history.snapshots[len(expiration.snapshots)].snapshot.id)
     if expiration.snapshots and table.snapshot_service is None:
         # A committer that was paused for long may have written the hint late, with the id of an expired snapshot.
         repair_latest_hint(table)
@@ -341,6 +342,8 @@ def remove_expired(table: TableHandle, history: BranchHistory, expiration: Expir
         hint_kept(table, max(kept))
     if left and hint_of(table, paths.earliest_changelog_hint) is None:
         write_hint(table, paths.earliest_changelog_hint, left[0])
+    if kept or (left and expiration.stored_changelog_ids):
+        settle_hints(table, paths.changelog_dir)
 
 
 def carry_out_expiry(

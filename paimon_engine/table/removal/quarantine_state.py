@@ -28,7 +28,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.locations import is_local, leads_out
-from paimon_engine.table.reach.deletion_records import forget_record
+from paimon_engine.table.reach.deletion_records import bring_hints_past, delete_record
 from paimon_engine.table.reach.quarantine import (
     LIST_NAME,
     Move,
@@ -197,7 +197,9 @@ def empty(table: TableHandle, stored: StoredQuarantine) -> tuple[int, int, list[
     """
     # Delete the record first: as long as it is there, a later run would move the remaining files of the deletion into
     # this quarantine, which does not exist any more then.
-    forget_record(table, stored.name)
+    roots = () if stored.quarantine is None else stored.quarantine.roots
+    bring_hints_past(table, [f"{table.paths.root}/{path}" for path in roots])
+    delete_record(table, stored.name)
     directory = quarantine_directory(table, stored.name)
     in_use = _in_use(table, stored)
     paths = {f"{directory}/{path}": size for path, size in stored.files.items() if path not in in_use}

@@ -21,7 +21,8 @@ from paimon_engine.table.reach.reachability import Root, with_branch_paths
 from paimon_engine.table.removal.file_removal import LONGEST_PAUSE_MS
 from paimon_engine.table.removal.restore_checks import RestoreCheck
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import branch_exists, read_snapshot, repair_hints, snapshot_ids, write_hint
+from paimon_engine.table.state.hints import repair_latest_hint, settle_hints, write_earliest_hint, write_hint
+from paimon_engine.table.state.snapshots import branch_exists, read_snapshot, snapshot_ids
 
 _ROOT: Final = re.compile(r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>[a-z]+)/(?P<name>[^/]+)")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d+)")
@@ -281,8 +282,9 @@ def write_roots(table: TableHandle, roots: RootsToRestore) -> list[str]:
                 created.append(by_id[number].path)
         # A listing may not show the new files at once.
         after = sorted({*snapshot_ids(on_branch), *by_id})
-        write_hint(on_branch, on_branch.paths.earliest_hint, after[0])
+        write_earliest_hint(on_branch, after[0])
         write_hint(on_branch, on_branch.paths.latest_hint, after[-1])
+        repair_latest_hint(on_branch)
     return created
 
 
@@ -291,7 +293,7 @@ def take_back(table: TableHandle, roots: RootsToRestore, created: Sequence[str])
     for path in reversed(created):
         table.env.storage.delete([path])
     for branch in roots.snapshot_files:
-        repair_hints(with_branch_paths(table, branch))
+        settle_hints(table, with_branch_paths(table, branch).paths.snapshot_dir)
 
 
 def _outwards(existing: Sequence[int], restored: Sequence[int]) -> list[int]:

@@ -16,7 +16,8 @@ from paimon_engine.errors import NotFoundError, PaimonError, damaged
 from paimon_engine.meta.manifest import FileSource, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_engine.table.state.handle import TableHandle, numbered
-from paimon_engine.table.state.snapshots import hint_of, latest_snapshot_id, read_snapshot, write_hint
+from paimon_engine.table.state.hints import hint_of, write_hint
+from paimon_engine.table.state.snapshots import latest_snapshot_id, read_snapshot
 
 CHANGELOG_PREFIX: Final = "changelog-"
 _NONE_LEFT: Final = -1
@@ -108,14 +109,24 @@ def keep_changelog(table: TableHandle, snapshot: Snapshot) -> bool:
     storage, paths = table.env.storage, table.paths
     if not storage.exists(paths.snapshot(snapshot.id)):
         return False
+    had_one = storage.exists(paths.changelog(snapshot.id))
     write_changelog(table, snapshot)
     if storage.exists(paths.snapshot(snapshot.id)):
         return True
-    is_newer = snapshot.id > (latest_snapshot_id(table) or 0)
-    if not is_newer and storage.exists(paths.manifest(snapshot.delta_manifest_list)):
-        return True
+    if snapshot.id <= (latest_snapshot_id(table) or 0):
+        needed = _lists_of_changes(table, snapshot)
+        # A commit without changes needs no file: then who removed its snapshot had made this changelog, or had not.
+        if all(storage.exists(paths.manifest(name)) for name in needed) if needed else had_one:
+            return True
     storage.delete([paths.changelog(snapshot.id)])
     return False
+
+
+def _lists_of_changes(table: TableHandle, snapshot: Snapshot) -> list[str]:
+    """The manifest lists that tell what a commit changed."""
+    delta = [snapshot.delta_manifest_list] if keeps_delta(table, snapshot) else []
+    changelog = snapshot.changelog_manifest_list
+    return delta if changelog is None else [*delta, changelog]
 
 
 def hint_kept(table: TableHandle, newest_id: int) -> None:

@@ -17,7 +17,6 @@ from paimon_engine.errors import (
     CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
-    StorageError,
     damaged,
 )
 from paimon_engine.format.stored import WRONG, parse_object, reason, required_integer
@@ -27,6 +26,7 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Sna
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, numbered
+from paimon_engine.table.state.hints import hint_of
 from paimon_engine.table.state.side_by_side import reading_ahead
 from paimon_engine.table.state.vanished import check_never_had_snapshots, vanished
 
@@ -41,23 +41,6 @@ _KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
 _LOOKS_MAX: Final = 5
 """Times that the latest snapshot is looked at, while it expires as it is read."""
-
-
-def hint_of(table: TableHandle, path: str) -> int | None:
-    """The number in a hint; None if there is none that can be parsed."""
-    try:
-        text = table.env.storage.read(path).decode(errors="replace").strip()
-    except (NotFoundError, StorageError):
-        return None
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
-
-
-def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
-    """Best effort: a hint that cannot be written costs readers a listing, no more."""
-    try:
-        table.env.storage.overwrite(path, str(snapshot_id).encode())
-    except StorageError:
-        return
 
 
 def read_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> T:
@@ -79,48 +62,6 @@ def is_latest(table: TableHandle, snapshot: Snapshot) -> bool:
     """Whether it is still the latest one; after a rollback another commit may have its id."""
     found = latest_snapshot(table)
     return found is not None and same_commit(found, snapshot)
-
-
-def lower_latest_hint(table: TableHandle, snapshot_id: int) -> None:
-    """Before newer snapshots go, lets the hint name the one that will be the latest.
-
-    Where that is not there yet there is no hint for a while: Java would take it for the latest.
-    """
-    if table.env.storage.exists(table.paths.snapshot(snapshot_id)):
-        write_hint(table, table.paths.latest_hint, snapshot_id)
-    else:
-        table.env.storage.delete([table.paths.latest_hint])
-
-
-def stale_latest_hint(table: TableHandle) -> int | None:
-    """The snapshot that the hint names, if neither it nor the next one exists: nothing continues from it."""
-    storage, paths = table.env.storage, table.paths
-    hint = hint_of(table, paths.latest_hint)
-    if hint is None or storage.exists(paths.snapshot(hint)) or storage.exists(paths.snapshot(hint + 1)):
-        return None
-    return hint
-
-
-def repair_latest_hint(table: TableHandle) -> None:
-    """Lets the hint name the newest snapshot if it names one that is missing. Raises: StorageError."""
-    hint = hint_of(table, table.paths.latest_hint)
-    if hint is None or table.env.storage.exists(table.paths.snapshot(hint)):
-        return
-    ids = snapshot_ids(table)
-    if ids:
-        write_hint(table, table.paths.latest_hint, ids[-1])
-
-
-def repair_hints(table: TableHandle) -> None:
-    """Lets both hints name the ends of the row of snapshots; without any snapshot there are none. Best effort."""
-    storage, paths = table.env.storage, table.paths
-    ids = snapshot_ids(table)
-    for path, number in zip((paths.earliest_hint, paths.latest_hint), (ids[:1], ids[-1:]), strict=True):
-        hint = hint_of(table, path)
-        if not number:
-            storage.delete([path])
-        elif hint is not None and not storage.exists(paths.snapshot(hint)):
-            write_hint(table, path, number[0])
 
 
 def snapshot_ids(table: TableHandle) -> list[int]:
