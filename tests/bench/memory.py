@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,9 +107,9 @@ def _write_more(directory: str, count: int) -> Callable[[], Any]:
     return lambda: open_table(f"{directory}/db.db/t").write(rows)
 
 
-def _create_keyed(directory: str, _: int) -> None:
+def _create_keyed(directory: str, _: int, *, buckets: int = 1) -> None:
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.binary())])
-    options = {"bucket": 1, "write-only": True, "write-buffer-size": "1 gb"}
+    options = {"bucket": buckets, "write-only": True, "write-buffer-size": "1 gb"}
     Catalog(directory).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
 
 
@@ -224,6 +225,7 @@ def _remove_orphans(directory: str, count: int) -> Callable[[], Any]:
 CASES: Final = {
     "rows": Case(4, _write_large_rows, {"write": _write_more, "read": _read_all, "compact": _compact_all}),
     "shuffled": Case(400, _create_keyed, {"write": _write_shuffled}),
+    "buckets": Case(400, partial(_create_keyed, buckets=4), {"write": _write_shuffled}),
     "runs": Case(40, _write_wide_runs, {"read": _read_all, "compact": _compact_all}),
     "bucket": Case(64, _write_runs, {"compact": _compact_bounded}),
     "files": Case(
@@ -234,7 +236,7 @@ CASES: Final = {
     "snapshots": Case(5_000, _write_snapshots, {"expire": _expire}),
     "orphans": Case(200_000, _add_orphans, {"remove orphans": _remove_orphans}),
 }
-"""By name: rows of 50 MB; MB of rows in any order; runs that overlap; a bucket of ten times so many MB of task memory; numbers of files and of snapshots."""
+"""By name: rows of 50 MB; MB of rows in any order, in one bucket and in four; runs that overlap; a bucket of ten times so many MB of task memory; numbers of files and of snapshots."""
 
 
 def measured(name: str, size: int | None = None) -> dict[str, int]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge import frontier
 from paimon_engine.merge import sorted_parts as sorted_parts_module
+from paimon_engine.merge.chosen_rows import ChosenRows
 from paimon_engine.merge.deduplicate import deduplicate
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import sequence_order
@@ -162,7 +163,11 @@ def test_runs_in_order_of_arrival_need_no_sequence_numbers(history: list[Record]
 def test_rows_that_wait_are_sorted_part_by_part(
     history: list[Record], sequence: SequenceOrder, size: int, part_rows: int
 ) -> None:
-    parts = list(sorted_parts(list(in_batches(history, [size])), KEY_TYPE, sequence, part_rows=part_rows))
+    parts = list(
+        sorted_parts(
+            [ChosenRows(rows) for rows in in_batches(history, [size])], KEY_TYPE, sequence, part_rows=part_rows
+        )
+    )
     assert records_of([deduplicate(part) for part in parts]) == model(history, sequence)
     assert sum(part.rows.num_rows for part in parts) == len(history)
     assert all(part.rows.num_rows <= part_rows or len(part.starts) == 1 for part in parts)
@@ -172,7 +177,9 @@ def test_of_large_rows_fewer_are_gathered_at_once(monkeypatch: pytest.MonkeyPatc
     rows = [Record(number, INSERT, -number, "x" * 100, None, None) for number in range(50)]
     batches = [batch_of(rows[:20]), batch_of(rows[20:])]
     monkeypatch.setattr(sorted_parts_module, "ROW_GROUP_BYTES_MAX", 5 * batches[0].nbytes // 20)
-    counts = [part.rows.num_rows for part in sorted_parts(batches, KEY_TYPE, SequenceOrder())]
+    counts = [
+        part.rows.num_rows for part in sorted_parts([ChosenRows(rows) for rows in batches], KEY_TYPE, SequenceOrder())
+    ]
     assert sum(counts) == 50
     assert 4 <= max(counts) <= 5
 

@@ -34,6 +34,12 @@ def test_a_keyed_write_takes_five_row_groups_beside_its_rows() -> None:
     assert peaks["write"] <= FIRST_WORK_MB + 5 * ROW_GROUP_MB
 
 
+def test_a_keyed_write_of_several_buckets_does_not_copy_its_rows_for_that() -> None:
+    peaks = measured("buckets", 400)
+
+    assert peaks["write"] <= FIRST_WORK_MB + 5 * ROW_GROUP_MB
+
+
 def test_a_read_takes_no_more_memory_for_more_runs() -> None:
     # A batch of each run is decoded, together as much as a row group; then they are joined, sorted and merged.
     peaks = measured("runs", 24)

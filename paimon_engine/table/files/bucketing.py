@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,16 @@ import pyarrow as pa
 
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
 from paimon_engine.format.bucket_hash import buckets
+from paimon_engine.merge.chosen_rows import ChosenRows
 from paimon_engine.meta.schema import BucketMode, TableSchema
 from paimon_engine.options import POSTPONED_BUCKET
 
 Assign = Callable[[pa.RecordBatch, npt.NDArray[np.int64], Sequence[bytes]], npt.NDArray[np.int32]]
 """Rows, the number of each row's partition, the partitions by number -> bucket of each row, int32 [n]."""
+
+
+_SHARED_ROWS_MIN: Final = 1 << 13
+"""Rows of a bucket, on average, from which on they stay in the batch that they came in, until they are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,12 @@ class BucketRows:
 
     partition: bytes
     bucket: int
-    rows: pa.RecordBatch
+    chosen: ChosenRows
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        """The rows alone."""
+        return self.chosen.gathered()
 
 
 def bucket_numbers(schema: TableSchema, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
@@ -78,7 +89,10 @@ def split_by_assigned_bucket(
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    moved = rows if len(starts) == 1 else rows.take(pa.array(order))
+    is_shared = len(starts) > 1 and rows.num_rows >= _SHARED_ROWS_MIN * len(starts)
+    moved = rows if is_shared or len(starts) == 1 else rows.take(pa.array(order))
     for begin, end in zip(starts, [*starts[1:], rows.num_rows], strict=True):
         row = order[begin]
-        yield BucketRows(partitions[numbers[row]], int(bucket[row]), moved.slice(begin, end - begin))
+        # Copying these rows of a large batch here, and once more in the order of their keys, would be copying twice.
+        chosen = ChosenRows(rows, order[begin:end]) if is_shared else ChosenRows(moved.slice(begin, end - begin))
+        yield BucketRows(partitions[numbers[row]], int(bucket[row]), chosen)

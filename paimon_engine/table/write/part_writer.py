@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.errors import UnsupportedError
+from paimon_engine.merge.chosen_rows import ChosenRows
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.table.files.bucketing import BucketRows, split_by_bucket
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -108,4 +109,4 @@ class PartWriter(TableWriter):
                 self._handed_on.add(place)
                 self._bytes_pending -= bucket.bytes_pending
                 for rows in bucket.give_up():
-                    yield BucketRows(*place, rows)
+                    yield BucketRows(*place, ChosenRows(rows))

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.merge.chosen_rows import ChosenRows
 from paimon_engine.merge.counts import counted_columns, with_partial_counts
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.sorted_parts import sorted_parts
@@ -236,7 +237,7 @@ class TableWriter:
     def _add_part(self, part: BucketRows) -> None:
         bucket = self._bucket(part)
         before = bucket.bytes_pending
-        bucket.add(part.rows)
+        bucket.add(part.chosen)
         self._bytes_pending += bucket.bytes_pending - before
 
     def _finish(self) -> list[CommitMessage]:
@@ -277,8 +278,8 @@ class TableWriter:
     def _first_sequence_number(self, part: BucketRows) -> int:
         if ignores_files(self._table):
             return 0  # the order of these rows is not needed
-        if SEQUENCE_NUMBER in part.rows.schema.names:
-            return int(part.rows[SEQUENCE_NUMBER][0].as_py())
+        if SEQUENCE_NUMBER in part.chosen.batch.schema.names:
+            return int(part.chosen.gathered([SEQUENCE_NUMBER])[SEQUENCE_NUMBER][0].as_py())
         return self._numbers.next_sequence.get((part.partition, part.bucket), 0) + self._state.sequence_offset
 
     def _new_bucket(self, partition: bytes, number: int, first: int) -> BucketBuffer:
@@ -300,10 +301,13 @@ class TableWriter:
     def _flush_largest(self, buckets: Iterable[BucketBuffer], kept_share: float = _KEPT_SHARE) -> None:
         for bucket in sorted(buckets, key=lambda item: item.bytes_pending, reverse=True):
             if self._bytes_pending <= self._limit_bytes * kept_share:
-                return
+                break
             self._bytes_pending -= bucket.bytes_pending
             bucket.flush()
             bucket.has_files = True
+        # The rows that still wait must not keep the batches that they share with those that are written.
+        for bucket in self._buckets.values():
+            self._bytes_pending += bucket.part_from_others()
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -323,15 +327,22 @@ class BucketBuffer(ABC):
         self._partition = partition
         self._number = number
         self._next_sequence_number = first_sequence_number
-        self._pending: list[pa.RecordBatch] = []
+        self._pending: list[ChosenRows] = []
         self.bytes_pending = 0
         self.has_files = False
         self.changelog: tuple[DataFile, ...] = ()
 
-    def add(self, rows: pa.RecordBatch) -> None:
+    def add(self, rows: ChosenRows) -> None:
         """Takes in rows behind all before."""
         self._pending.append(rows)
         self.bytes_pending += rows.nbytes
+
+    def part_from_others(self) -> int:
+        """Copies the waiting rows out of batches that other buckets have rows in, too; by how many bytes they grow."""
+        before = self.bytes_pending
+        self._pending = [ChosenRows(rows.gathered()) for rows in self._pending]
+        self.bytes_pending = sum(rows.nbytes for rows in self._pending)
+        return self.bytes_pending - before
 
     def give_up(self) -> Iterator[pa.RecordBatch]:
         """The waiting rows with their sequence numbers, for another writer."""
@@ -357,9 +368,12 @@ class BucketBuffer(ABC):
         self._next_sequence_number += rows.num_rows
         return rows.add_column(0, SEQUENCE_NUMBER, pa.array(numbers))
 
-    def _take_pending(self) -> list[pa.RecordBatch]:
+    def _take_pending(self) -> Iterator[pa.RecordBatch]:
+        """The waiting rows, each batch given up when it was used."""
         pending, self._pending, self.bytes_pending = self._pending, [], 0
-        return pending
+        pending.reverse()
+        while pending:
+            yield pending.pop().gathered()
 
     def _writer(self, *, changelog: bool = False, prefix: str = "") -> RollingWriter:
         return RollingWriter(
@@ -398,15 +412,16 @@ class _KeyedBucket(BucketBuffer):
         self._writers: list[RollingWriter] = []
         self._files: list[DataFile] = []
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        super().add(self._numbered(rows))
-
     def flush(self) -> None:
         """Sorts and merges the pending rows and writes level-0 files, and all rows as changelog if it is kept."""
         if not self._pending:
             return
+        pending, self._pending, self.bytes_pending = self._pending, [], 0
+        is_numbered = SEQUENCE_NUMBER in pending[0].batch.schema.names
+        first = None if is_numbered else self._next_sequence_number
+        self._next_sequence_number += sum(rows.num_rows for rows in pending)
         merged, every = self._new_writer(), self._new_writer(changelog=True) if self._keeps_changelog else None
-        for part in sorted_parts(self._take_pending(), self._table.schema.key_type, self._order):
+        for part in sorted_parts(pending, self._table.schema.key_type, self._order, first_number=first):
             rows = self._merge(part)
             check_storable(self._table.schema, rows)
             merged.write(rows)
@@ -460,11 +475,8 @@ class _PostponedBucket(BucketBuffer):
         super().__init__(table, partition, POSTPONED_BUCKET, first_sequence_number)
         self._open = self._writer(prefix=postponed_prefix(write_id))
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        super().add(self._numbered(rows))
-
     def flush(self) -> None:
-        for rows in self._take_pending():
+        for rows in map(self._numbered, self._take_pending()):
             check_storable(self._table.schema, rows)
             self._open.write(rows)
         self._open.close_row_group()
