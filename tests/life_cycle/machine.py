@@ -194,7 +194,6 @@ class LifeCycle(Upkeep, InParts):
         name = self._branch(number)
         if name is None:
             return None
-        self.world.forget(name)
         return table.delete_branch(name, **how)
 
     # Where schemas would be lost too, nothing could be restored.

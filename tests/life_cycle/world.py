@@ -23,6 +23,7 @@ import pyarrow as pa
 from paimon_engine import Table
 from paimon_engine.errors import (
     ConflictError,
+    CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
@@ -240,7 +241,9 @@ class World(Place):
         # It may be done, and its record deleted by others: this is unknown, and it says so.
         is_unknown = isinstance(error, OutcomeUnknownError) and call.is_raced
         is_refused = isinstance(error, UnsupportedError) and any(f"'{key}'" in str(error) for key in self.kind.options)
-        if not (is_gone or is_unknown or is_refused or isinstance(error, fine)):
+        # A branch that is being made looks like one that is being copied.
+        is_early = call.is_raced and isinstance(error, CorruptTableError) and "has no schema" in str(error)
+        if not (is_gone or is_unknown or is_refused or is_early or isinstance(error, fine)):
             raise error
 
     @property

@@ -80,7 +80,7 @@ def test_what_is_written_does_not_depend_on_it(
 ) -> None:
     written, read = [], []
     for least in (0, 1 << 40):
-        monkeypatch.setattr(bucketing, "_SHARED_ROWS_MIN", least)
+        monkeypatch.setattr(bucketing, "SHARED_ROWS_MIN", least)
         table = _table(tmp_path / str(least), kind, buffer)
         for seed in (1, 2):
             table.write(pa.Table.from_batches(_rows(seed).to_batches(max_chunksize=150)))
@@ -96,7 +96,7 @@ def test_what_is_written_does_not_depend_on_it(
 
 
 def test_rows_of_a_large_batch_are_not_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bucketing, "_SHARED_ROWS_MIN", 10)
+    monkeypatch.setattr(bucketing, "SHARED_ROWS_MIN", 10)
     table = _table(tmp_path, "keyed", "256 mb")
     rows = _rows(3).to_batches()[0]
     parts = list(split_by_bucket(handle_of(table).schema, rows))

@@ -20,7 +20,7 @@ Assign = Callable[[pa.RecordBatch, npt.NDArray[np.int64], Sequence[bytes]], npt.
 """Rows, the number of each row's partition, the partitions by number -> bucket of each row, int32 [n]."""
 
 
-_SHARED_ROWS_MIN: Final = 1 << 13
+SHARED_ROWS_MIN: Final = 1 << 13
 """Rows of a bucket, on average, from which on they stay in the batch that they came in, until they are needed."""
 
 
@@ -89,7 +89,7 @@ def split_by_assigned_bucket(
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    is_shared = len(starts) > 1 and rows.num_rows >= _SHARED_ROWS_MIN * len(starts)
+    is_shared = len(starts) > 1 and rows.num_rows >= SHARED_ROWS_MIN * len(starts)
     moved = rows if is_shared or len(starts) == 1 else rows.take(pa.array(order))
     for begin, end in zip(starts, [*starts[1:], rows.num_rows], strict=True):
         row = order[begin]

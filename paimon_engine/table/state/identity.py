@@ -1,11 +1,13 @@
-"""Which table it is: another one that replaces it under the same name has another id."""
+"""Which table it is: another one that replaces it under the same name has another id, and schemas of another time."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Final
 
-from paimon_engine.meta.paths import TablePaths
+from paimon_engine.errors import ConflictError, NotFoundError
+from paimon_engine.format.stored import parse_object
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered, read_needed
 
 _LENGTH: Final = 16
@@ -26,3 +28,28 @@ def table_id(table: TableHandle) -> str:
         return ""
     first = read_needed(table, paths.schema(numbers[0]))
     return hashlib.sha256(first).hexdigest()[:_LENGTH]
+
+
+def check_not_made_again(table: TableHandle) -> None:
+    """That the table, or its branch, still has the schema that it was opened with.
+
+    Files of a schema that it does not have could not be read, or would be read with the columns of another one.
+
+    Raises: ConflictError if it was deleted and made again since; StorageError, CorruptTableError.
+    """
+    known, path = table.schema, table.paths.schema(table.schema.id)
+    try:
+        stored = parse_object(table.env.storage.read(path), path)
+        made = stored.get("timeMillis") or 0, stored.get("highestFieldId")
+        is_same = made == (known.time_ms, known.highest_field_id)
+    except NotFoundError:
+        is_same = False
+    if is_same:
+        return
+    what = table.paths.root
+    if table.paths.branch != MAIN_BRANCH:
+        what = f"branch {table.paths.branch!r} of {what}"
+    raise ConflictError(
+        f"{what} was deleted and made again since it was opened: schema {known.id}, which it had then, is not there "
+        "or is another one; open it again"
+    )

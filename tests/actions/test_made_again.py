@@ -1,0 +1,96 @@
+"""A handle of a table, or of a branch, that others have deleted and made again since: nothing of it is committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, Table, open_table
+from paimon_engine.errors import ConflictError
+from paimon_engine.meta.schema_change import AddColumn
+
+OLD = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
+NEW = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("amount", pa.int64())])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(str(tmp_path))
+
+
+def _created(catalog: Catalog, schema: pa.Schema) -> Table:
+    return catalog.create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "2"})
+
+
+def _files(table: Table) -> set[str]:
+    return {path.name for path in Path(table.path).rglob("data-*")}
+
+
+@pytest.mark.parametrize("columns", [NEW, OLD], ids=["other columns", "the same columns"])
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_rows_for_a_table_that_is_another_one_by_now(catalog: Catalog, columns: pa.Schema, has_rows: bool) -> None:
+    early = _created(catalog, OLD)
+    early.write(pa.table({"k": [1], "v": ["a"]}, schema=OLD))
+    catalog.drop_table("db.t")
+    table = _created(catalog, columns)
+    if has_rows:
+        table.write(pa.Table.from_arrays([pa.array([1]), pa.nulls(1, columns[1].type)], schema=columns))
+    held = _files(table)
+
+    for act in (
+        lambda: early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD)),
+        lambda: early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD), overwrite={}),
+    ):
+        with pytest.raises(ConflictError, match="deleted and made again .*open it again"):
+            act()
+
+    assert _files(table) == held
+    assert catalog.table("db.t").to_arrow().num_rows == int(has_rows)
+    assert catalog.table("db.t").verify("rows").problems == ()
+
+
+@pytest.mark.parametrize("columns", [NEW, OLD], ids=["other columns", "the same columns"])
+def test_a_compaction_is_one_of_the_table_that_is_there_now(catalog: Catalog, columns: pa.Schema) -> None:
+    early = _created(catalog, OLD)
+    catalog.drop_table("db.t")
+    table = _created(catalog, columns)
+    for number in (1, 2):
+        table.write(
+            pa.Table.from_arrays(
+                [pa.array([1, number]), pa.array([number, 7], pa.int64()).cast(columns[1].type)], schema=columns
+            )
+        )
+    rows = table.to_arrow()
+
+    assert early.compact(full=True).status == "committed"
+
+    assert table.to_arrow().equals(rows)
+    assert table.verify("rows").problems == ()
+
+
+def test_rows_for_a_branch_that_is_another_one_by_now(catalog: Catalog) -> None:
+    """The schema that the handle has is not in the new branch; its files could not be read there."""
+    table = _created(catalog, OLD)
+    table.create_branch("dev")
+    dev = open_table(f"{table.path}$branch_dev")
+    dev.alter([AddColumn("x", "INT")])
+    early = open_table(f"{table.path}$branch_dev")
+    table.delete_branch("dev")
+    table.create_branch("dev")
+
+    with pytest.raises(ConflictError, match="branch 'dev' of .* was deleted and made again"):
+        early.write(pa.table({"k": [2], "v": ["b"], "x": pa.array([1], pa.int32())}))
+
+    assert _files(table) == set()
+    assert open_table(f"{table.path}$branch_dev").to_arrow().num_rows == 0
+
+
+def test_a_handle_from_before_a_change_of_columns_still_commits(catalog: Catalog) -> None:
+    early = _created(catalog, OLD)
+    catalog.table("db.t").alter([AddColumn("x", "INT")])
+
+    early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD))
+
+    assert catalog.table("db.t").to_arrow().to_pylist() == [{"k": 2, "v": "b", "x": None}]
