@@ -485,7 +485,7 @@ def _replace_main(
     take_over_records(main, branch)
     ids = snapshot_ids(main)
     write_hint(main, paths.latest_hint, ids[-1])
-    write_earliest_hint(main, ids[0])
+    write_earliest_hint(main, main.paths.snapshot_dir, ids[0])
     repair_latest_hint(main)
 
 

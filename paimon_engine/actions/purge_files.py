@@ -284,7 +284,7 @@ def _carried_out(
         _check_still_empty(main, emptied)
         table.env.storage.delete([path])
     if snapshots:
-        write_earliest_hint(main, first_kept)
+        write_earliest_hint(main, main.paths.snapshot_dir, first_kept)
         repair_latest_hint(main)
     return with_deletion(result, carry_out(table, plan, executor, prepared))
 

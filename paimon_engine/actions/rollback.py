@@ -368,4 +368,4 @@ def _remove_versions(table: TableHandle, target: Snapshot, *, expired: bool, res
             "purge; check the table's rows, and run it again if they are not the expected ones"
         )
     if expired:
-        write_earliest_hint(table, target.id)
+        write_earliest_hint(table, table.paths.snapshot_dir, target.id)

@@ -44,7 +44,7 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
         if not table.env.storage.exists(path):
             repair_latest_hint(table)
     if snapshot.id == 1:
-        write_earliest_hint(table, 1)
+        write_earliest_hint(table, table.paths.snapshot_dir, 1)
     return True
 
 

@@ -22,7 +22,7 @@ from paimon_engine.errors import NotFoundError, PaimonError, StorageError, damag
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text
 from paimon_engine.table.reach.quarantine import find_quarantine
 from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle, numbered
-from paimon_engine.table.state.hints import hint_of, write_hint
+from paimon_engine.table.state.hints import hint_of, write_earliest_hint, write_hint
 from paimon_engine.units import DAY_MS
 
 _ENDING: Final = ".json"
@@ -110,13 +110,12 @@ def _bring_past(table: TableHandle, directory: str, removed: set[int]) -> None:
     listed = numbered(table.env, directory, f"{kind}-")
     earliest = hints.get(paths[0], 0)
     if listed:
-        if (
-            earliest is not None
-            and earliest in removed
-            and not table.env.storage.exists(f"{directory}/{kind}-{earliest}")
-        ):
+        if earliest in removed and not table.env.storage.exists(f"{directory}/{kind}-{earliest}"):
             following = next(number for number in count(earliest) if number not in removed)
-            write_hint(table, paths[0], min(following, listed[0]))
+            if following < listed[0]:
+                write_hint(table, paths[0], following)
+            else:
+                write_earliest_hint(table, directory, listed[0])
     elif kind == "changelog" and removed.issuperset(hints.values()):
         table.env.storage.delete(list(hints))
 

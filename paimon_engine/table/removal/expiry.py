@@ -334,7 +334,7 @@ def remove_expired(table: TableHandle, history: BranchHistory, expiration: Expir
         storage.delete([paths.snapshot(number)])
         _check_latest_is_there(table, history, readable.get(number))
     if expiration.snapshots or (history.snapshots and not storage.exists(paths.earliest_hint)):
-        write_earliest_hint(table, history.snapshots[len(expiration.snapshots)].snapshot.id)
+        write_earliest_hint(table, table.paths.snapshot_dir, history.snapshots[len(expiration.snapshots)].snapshot.id)
     if expiration.snapshots and table.snapshot_service is None:
         # A committer that was paused for long may have written the hint late, with the id of an expired snapshot.
         repair_latest_hint(table)

@@ -282,7 +282,7 @@ def write_roots(table: TableHandle, roots: RootsToRestore) -> list[str]:
                 created.append(by_id[number].path)
         # A listing may not show the new files at once.
         after = sorted({*snapshot_ids(on_branch), *by_id})
-        write_earliest_hint(on_branch, after[0])
+        write_earliest_hint(on_branch, on_branch.paths.snapshot_dir, after[0])
         write_hint(on_branch, on_branch.paths.latest_hint, after[-1])
         repair_latest_hint(on_branch)
     return created

@@ -58,16 +58,16 @@ def repair_latest_hint(table: TableHandle) -> None:
     _settle(table, path, hint_of(table, path), -1)
 
 
-def write_earliest_hint(table: TableHandle, snapshot_id: int) -> None:
-    """Says which snapshot is the oldest; if others have removed it meanwhile, the oldest one that is there.
+def write_earliest_hint(table: TableHandle, directory: str, number: int) -> None:
+    """Says which snapshot or changelog of a directory is the oldest; if others have removed it, which one is now.
 
     Best effort. If this process was paused before it wrote the hint, it may have replaced a newer one, and nobody would
-    know why the snapshots from its number on are missing.
+    know why those from its number on are missing.
     """
-    path = table.paths.earliest_hint
-    write_hint(table, path, snapshot_id)
+    path = f"{directory}/EARLIEST"
+    write_hint(table, path, number)
     with suppress(StorageError):
-        _settle(table, path, snapshot_id, 0)
+        _settle(table, path, number, 0)
 
 
 def settle_hints(table: TableHandle, directory: str) -> None:
