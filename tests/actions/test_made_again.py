@@ -51,6 +51,25 @@ def test_rows_for_a_table_that_is_another_one_by_now(catalog: Catalog, columns: 
     assert catalog.table("db.t").verify("rows").problems == ()
 
 
+@pytest.mark.parametrize(
+    "columns", [NEW, pa.schema([pa.field("v", pa.string(), nullable=False), OLD.field("k")])], ids=["other", "turned"]
+)
+def test_a_read_does_not_say_that_the_other_table_is_damaged(catalog: Catalog, columns: pa.Schema) -> None:
+    """It would advise a rollback of a table that is whole."""
+    early = _created(catalog, OLD)
+    catalog.drop_table("db.t")
+    table = catalog.create_table("db.t", schema=columns, primary_keys=columns.names[:1], options={"bucket": "2"})
+    table.write(pa.Table.from_arrays([pa.array([1]).cast(field.type) for field in columns], schema=columns))
+
+    with pytest.raises(ConflictError, match="deleted and made again"):
+        early.to_arrow()
+    with pytest.raises(ConflictError, match="deleted and made again"):
+        list(early.to_batches())
+
+    catalog.drop_table("db.t")
+    assert early.to_arrow().num_rows == 0
+
+
 @pytest.mark.parametrize("columns", [NEW, OLD], ids=["other columns", "the same columns"])
 def test_a_compaction_is_one_of_the_table_that_is_there_now(catalog: Catalog, columns: pa.Schema) -> None:
     early = _created(catalog, OLD)

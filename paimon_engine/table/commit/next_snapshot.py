@@ -353,8 +353,7 @@ class NextSnapshot:
             return latest.schema_id
         if self._newest_schema_id is None:
             schema_id = latest_schema_id(self._table.env, self._table.paths)
-            if schema_id is not None and self._table.schema_service is None:
-                check_not_made_again(self._table)
+            check_not_made_again(self._table)
             # None where a server keeps the schemas.
             self._newest_schema_id = self._table.schema.id if schema_id is None else schema_id
         # Another commit may have used a schema that is newer than the one read here: ids must not go down.

@@ -8,7 +8,7 @@ from typing import Final
 from paimon_engine.errors import ConflictError, NotFoundError
 from paimon_engine.format.stored import parse_object
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
-from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered, read_needed
+from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered, read_needed
 
 _LENGTH: Final = 16
 
@@ -33,17 +33,20 @@ def table_id(table: TableHandle) -> str:
 def check_not_made_again(table: TableHandle) -> None:
     """That the table, or its branch, still has the schema that it was opened with.
 
-    Files of a schema that it does not have could not be read, or would be read with the columns of another one.
+    Files of a schema that it does not have could not be read, or would be read with the columns of another one. Nothing
+    is said of a table that is gone, nor where a server keeps the schemas.
 
     Raises: ConflictError if it was deleted and made again since; StorageError, CorruptTableError.
     """
+    if table.schema_service is not None:
+        return
     known, path = table.schema, table.paths.schema(table.schema.id)
     try:
         stored = parse_object(table.env.storage.read(path), path)
         made = stored.get("timeMillis") or 0, stored.get("highestFieldId")
         is_same = made == (known.time_ms, known.highest_field_id)
     except NotFoundError:
-        is_same = False
+        is_same = latest_schema_id(table.env, table.paths) is None
     if is_same:
         return
     what = table.paths.root
