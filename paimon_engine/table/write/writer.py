@@ -339,10 +339,13 @@ class BucketBuffer(ABC):
 
     def part_from_others(self) -> int:
         """Copies the waiting rows out of batches that other buckets have rows in, too; by how many bytes they grow."""
-        before = self.bytes_pending
-        self._pending = [ChosenRows(rows.gathered()) for rows in self._pending]
-        self.bytes_pending = sum(rows.nbytes for rows in self._pending)
-        return self.bytes_pending - before
+        grown = 0
+        for number, rows in enumerate(self._pending):
+            if rows.positions is not None:
+                own = self._pending[number] = ChosenRows(rows.gathered())
+                grown += own.nbytes - rows.nbytes
+        self.bytes_pending += grown
+        return grown
 
     def give_up(self) -> Iterator[pa.RecordBatch]:
         """The waiting rows with their sequence numbers, for another writer."""
@@ -417,9 +420,9 @@ class _KeyedBucket(BucketBuffer):
         if not self._pending:
             return
         pending, self._pending, self.bytes_pending = self._pending, [], 0
-        is_numbered = SEQUENCE_NUMBER in pending[0].batch.schema.names
-        first = None if is_numbered else self._next_sequence_number
-        self._next_sequence_number += sum(rows.num_rows for rows in pending)
+        first = None if SEQUENCE_NUMBER in pending[0].batch.schema.names else self._next_sequence_number
+        if first is not None:
+            self._next_sequence_number += sum(rows.num_rows for rows in pending)
         merged, every = self._new_writer(), self._new_writer(changelog=True) if self._keeps_changelog else None
         for part in sorted_parts(pending, self._table.schema.key_type, self._order, first_number=first):
             rows = self._merge(part)
