@@ -230,7 +230,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         `options` are for this read: `scan.*` ways to travel in time, `incremental-between` and its scan mode.
 
         Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError; ConflictError if the table was
-        deleted and made again since it was opened.
+        dropped and created again since it was opened.
         """
         schema, batches = self._read(self._request(locals()))
         return pa.Table.from_batches(batches, schema)

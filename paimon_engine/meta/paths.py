@@ -109,6 +109,11 @@ class TablePaths:
         return f"{self.branch_root}/pending-notifications", f"{self.branch_root}/untold"
 
     @property
+    def label(self) -> str:
+        """What messages call it: the table's path, or its branch."""
+        return self.root if self.branch == MAIN_BRANCH else f"branch {self.branch!r} of {self.root}"
+
+    @property
     def pending_commit_dir(self) -> str:
         """Directory of notes of commits for which callbacks are still to be called."""
         return f"{self.branch_root}/pending-commits"

@@ -40,7 +40,7 @@ from paimon_engine.table.commit.request import CommitRequest, Conflict, IndexRea
 from paimon_engine.table.commit.row_ids import first_free_row_id
 from paimon_engine.table.files.old_keys import with_keys_of_today
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id
-from paimon_engine.table.state.identity import check_not_made_again
+from paimon_engine.table.state.identity import check_not_recreated
 from paimon_engine.table.state.manifests import live_of
 from paimon_engine.table.state.metadata_writer import MetadataWriter
 from paimon_engine.table.state.snapshots import only_compactions_since
@@ -353,7 +353,7 @@ class NextSnapshot:
             return latest.schema_id
         if self._newest_schema_id is None:
             schema_id = latest_schema_id(self._table.env, self._table.paths)
-            check_not_made_again(self._table)
+            check_not_recreated(self._table)
             # None where a server keeps the schemas.
             self._newest_schema_id = self._table.schema.id if schema_id is None else schema_id
         # Another commit may have used a schema that is newer than the one read here: ids must not go down.

@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, PaimonError, StorageError
 from paimon_engine.meta.manifest import ManifestEntry
-from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.commit.lineage import follows, schema_exists
 from paimon_engine.table.state.handle import TableHandle
@@ -136,11 +135,9 @@ def _check_not_dropped(table: TableHandle, snapshot: Snapshot) -> None:
     """Raises: NotFoundError if the snapshot's schema is missing."""
     if schema_exists(table, snapshot):
         return
-    what = table.paths.root
-    if table.paths.branch != MAIN_BRANCH:
-        what = f"branch {table.paths.branch!r} of {what}"
     raise NotFoundError(
-        f"{what} was deleted during the commit, which is not done: {table.paths.schema(snapshot.schema_id)} is missing"
+        f"{table.paths.label} was deleted during the commit, which is not done: "
+        f"{table.paths.schema(snapshot.schema_id)} is missing"
     )
 
 

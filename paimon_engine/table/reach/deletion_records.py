@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from typing import Final
 
-from paimon_engine.errors import NotFoundError, PaimonError, StorageError, damaged
+from paimon_engine.errors import NotFoundError, PaimonError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text
 from paimon_engine.table.reach.quarantine import find_quarantine
-from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle, numbered
-from paimon_engine.table.state.hints import hint_of, write_earliest_hint, write_hint
+from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle
+from paimon_engine.table.state.hints import bring_hints_past
 from paimon_engine.units import DAY_MS
 
 _ENDING: Final = ".json"
@@ -70,7 +68,8 @@ def write_record(table: TableHandle, record: Record) -> None:
 
 def forget_record(table: TableHandle, record: Record) -> None:
     """Deletes a record, if it exists, once no hint names what it says is removed."""
-    bring_hints_past(table, record.roots)
+    for directory, removed in versions_among(record.roots).items():
+        bring_hints_past(table, directory, removed)
     delete_record(table, record.id)
 
 
@@ -88,36 +87,6 @@ def versions_among(roots: Iterable[str]) -> Mapping[str, set[int]]:
         if number.isdigit() and kind in _VERSIONS and directory.endswith(f"/{kind}"):
             found.setdefault(directory, set()).add(int(number))
     return found
-
-
-def bring_hints_past(table: TableHandle, roots: Iterable[str]) -> None:
-    """Lets no hint EARLIEST name one of the roots if it is missing. Best effort.
-
-    A hint goes on to the next number only: what is missing for another reason is still noticed.
-    """
-    for directory, removed in versions_among(roots).items():
-        with suppress(StorageError):
-            _bring_past(table, directory, removed)
-
-
-def _bring_past(table: TableHandle, directory: str, removed: set[int]) -> None:
-    """The same for the hints of one directory. Where no changelog is left, those that name removed ones are deleted."""
-    kind = directory.rpartition("/")[2]
-    paths = [f"{directory}/{name}" for name in (("EARLIEST", "LATEST") if kind == "changelog" else ("EARLIEST",))]
-    hints = {path: hint for path in paths if (hint := hint_of(table, path)) is not None}
-    if removed.isdisjoint(hints.values()):
-        return
-    listed = numbered(table.env, directory, f"{kind}-")
-    earliest = hints.get(paths[0], 0)
-    if listed:
-        if earliest in removed and not table.env.storage.exists(f"{directory}/{kind}-{earliest}"):
-            following = next(number for number in count(earliest) if number not in removed)
-            if following < listed[0]:
-                write_hint(table, paths[0], following)
-            else:
-                write_earliest_hint(table, directory, listed[0])
-    elif kind == "changelog" and removed.issuperset(hints.values()):
-        table.env.storage.delete(list(hints))
 
 
 def forget_old_records(table: TableHandle, older_than_ms: int) -> None:

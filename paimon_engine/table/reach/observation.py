@@ -5,21 +5,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
 
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.table.reach.completeness import BranchObservation
-from paimon_engine.table.reach.deletion_records import Record, records
+from paimon_engine.table.reach.deletion_records import Record, records, versions_among
 from paimon_engine.table.state.changelogs import changelog_ids
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.hints import hint_of
 from paimon_engine.table.state.snapshots import snapshot_ids, tag_names
-
-_NUMBER: Final = re.compile(r"-(\d+)$")
 
 
 def observe_branch(on_branch: TableHandle) -> BranchObservation:
@@ -105,17 +101,12 @@ def _with_records(on_branch: TableHandle, seen: BranchObservation) -> BranchObse
     lacks_snapshots = not seen.snapshots and (seen.tags or seen.changelogs)
     if not lacks_snapshots and not any(hint and hint != number for hint, number in zip(hints, first, strict=True)):
         return seen
-    found = [path for record in records(on_branch)[0] for path in record.roots]
+    removed = versions_among(path for record in records(on_branch)[0] for path in record.roots)
     return replace(
         seen,
-        removed_snapshots=_numbers(found, f"{on_branch.paths.snapshot_dir}/"),
-        removed_changelogs=_numbers(found, f"{on_branch.paths.changelog_dir}/"),
+        removed_snapshots=frozenset(removed.get(on_branch.paths.snapshot_dir, ())),
+        removed_changelogs=frozenset(removed.get(on_branch.paths.changelog_dir, ())),
     )
-
-
-def _numbers(paths: list[str], directory: str) -> frozenset[int]:
-    inside = (path for path in paths if path.startswith(directory))
-    return frozenset(int(match[1]) for path in inside if (match := _NUMBER.search(path)) is not None)
 
 
 def files_of_interrupted_deletions(table: TableHandle) -> set[str]:

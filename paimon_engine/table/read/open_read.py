@@ -11,14 +11,14 @@ from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFou
 from paimon_engine.table.read.read_plan import plan_read
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.identity import check_not_made_again
+from paimon_engine.table.state.identity import check_not_recreated
 
 
 def open_read(table: TableHandle, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Schema and rows of a read. Everything that is wrong with the request itself is said before the first row.
 
     Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError; ConflictError if the table was
-    deleted and made again since it was opened, so that its files cannot be read with the schema known here.
+    dropped and created again since it was opened, so that its files cannot be read with the schema known here.
     """
     check_limit(request.limit)
     with _known_table(table):
@@ -32,7 +32,7 @@ def _known_table(table: TableHandle) -> Iterator[None]:
     try:
         yield
     except (CorruptTableError, NotFoundError):
-        check_not_made_again(table)
+        check_not_recreated(table)
         raise
 
 

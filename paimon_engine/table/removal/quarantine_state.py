@@ -28,7 +28,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.locations import is_local, leads_out
-from paimon_engine.table.reach.deletion_records import bring_hints_past, delete_record
+from paimon_engine.table.reach.deletion_records import delete_record, forget_record, records
 from paimon_engine.table.reach.quarantine import (
     LIST_NAME,
     Move,
@@ -193,12 +193,15 @@ def _newest_ms(table: TableHandle, name: str, stored: Sequence[FileInfo]) -> int
 def empty(table: TableHandle, stored: StoredQuarantine) -> tuple[int, int, list[str]]:
     """Deletes the files of a quarantine, and its list last: number of files, bytes, and messages about files left.
 
-    Safe to repeat, also after an interruption at any point. Writes nothing, so it works on a full disk.
+    Safe to repeat, also after an interruption at any point. Writes a hint at most, if it can, so it works on a full
+    disk.
     """
     # Delete the record first: as long as it is there, a later run would move the remaining files of the deletion into
     # this quarantine, which does not exist any more then.
-    roots = () if stored.quarantine is None else stored.quarantine.roots
-    bring_hints_past(table, [f"{table.paths.root}/{path}" for path in roots])
+    for record in records(table)[0]:
+        if record.id == stored.name:
+            forget_record(table, record)
+    # It may be damaged.
     delete_record(table, stored.name)
     directory = quarantine_directory(table, stored.name)
     in_use = _in_use(table, stored)

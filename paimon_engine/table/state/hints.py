@@ -9,7 +9,9 @@ Source: `HintFileUtils`, `SnapshotManager`, `ChangelogManager` of the Java libra
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
+from itertools import count
 
 from paimon_engine.errors import NotFoundError, StorageError
 from paimon_engine.table.state.handle import TableHandle, numbered
@@ -80,6 +82,31 @@ def settle_hints(table: TableHandle, directory: str) -> None:
         settled = [_settle(table, path, hint_of(table, path), end) for path, end in ((earliest, 0), (latest, -1))]
         if not all(settled):
             table.env.storage.delete([earliest, latest])
+
+
+def bring_hints_past(table: TableHandle, directory: str, removed: Collection[int]) -> None:
+    """Lets the hint EARLIEST of a directory name none of those that a deletion removed. Best effort.
+
+    It goes on to the next number only: what is missing for another reason is still noticed. Where no changelog is left,
+    hints that name removed ones are deleted.
+    """
+    kind = directory.rpartition("/")[2]
+    paths = [f"{directory}/EARLIEST", *([f"{directory}/LATEST"] if kind == "changelog" else [])]
+    hints = {path: hint for path in paths if (hint := hint_of(table, path)) is not None}
+    if not any(hint in removed for hint in hints.values()):
+        return
+    with suppress(StorageError):
+        listed = numbered(table.env, directory, f"{kind}-")
+        earliest = hints.get(paths[0], 0)
+        if listed:
+            if earliest in removed and not table.env.storage.exists(f"{directory}/{kind}-{earliest}"):
+                following = next(number for number in count(earliest) if number not in removed)
+                if following < listed[0]:
+                    write_hint(table, paths[0], following)
+                else:
+                    write_earliest_hint(table, directory, listed[0])
+        elif kind == "changelog" and all(hint in removed for hint in hints.values()):
+            table.env.storage.delete(list(hints))
 
 
 def _settle(table: TableHandle, path: str, named: int | None, end: int) -> bool:

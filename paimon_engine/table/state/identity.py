@@ -7,7 +7,7 @@ from typing import Final
 
 from paimon_engine.errors import ConflictError, NotFoundError
 from paimon_engine.format.stored import parse_object
-from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.paths import TablePaths
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered, read_needed
 
 _LENGTH: Final = 16
@@ -30,13 +30,13 @@ def table_id(table: TableHandle) -> str:
     return hashlib.sha256(first).hexdigest()[:_LENGTH]
 
 
-def check_not_made_again(table: TableHandle) -> None:
+def check_not_recreated(table: TableHandle) -> None:
     """That the table, or its branch, still has the schema that it was opened with.
 
     Files of a schema that it does not have could not be read, or would be read with the columns of another one. Nothing
     is said of a table that is gone, nor where a server keeps the schemas.
 
-    Raises: ConflictError if it was deleted and made again since; StorageError, CorruptTableError.
+    Raises: ConflictError if it was dropped and created again since; StorageError, CorruptTableError.
     """
     if table.schema_service is not None:
         return
@@ -49,10 +49,7 @@ def check_not_made_again(table: TableHandle) -> None:
         is_same = latest_schema_id(table.env, table.paths) is None
     if is_same:
         return
-    what = table.paths.root
-    if table.paths.branch != MAIN_BRANCH:
-        what = f"branch {table.paths.branch!r} of {what}"
     raise ConflictError(
-        f"{what} was deleted and made again since it was opened: schema {known.id}, which it had then, is not there "
-        "or is another one; open it again"
+        f"{table.paths.label} was dropped and created again since it was opened: schema {known.id}, which it had then, "
+        "is not there or is another one; open it again"
     )

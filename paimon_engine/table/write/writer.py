@@ -349,7 +349,7 @@ class BucketBuffer(ABC):
 
     def give_up(self) -> Iterator[pa.RecordBatch]:
         """The waiting rows with their sequence numbers, for another writer."""
-        return map(self._numbered, self._take_pending())
+        return (self._numbered(rows.gathered()) for rows in self._take_pending())
 
     @abstractmethod
     def flush(self) -> None:
@@ -371,12 +371,9 @@ class BucketBuffer(ABC):
         self._next_sequence_number += rows.num_rows
         return rows.add_column(0, SEQUENCE_NUMBER, pa.array(numbers))
 
-    def _take_pending(self) -> Iterator[pa.RecordBatch]:
-        """The waiting rows, each batch given up when it was used."""
+    def _take_pending(self) -> list[ChosenRows]:
         pending, self._pending, self.bytes_pending = self._pending, [], 0
-        pending.reverse()
-        while pending:
-            yield pending.pop().gathered()
+        return pending
 
     def _writer(self, *, changelog: bool = False, prefix: str = "") -> RollingWriter:
         return RollingWriter(
@@ -419,7 +416,7 @@ class _KeyedBucket(BucketBuffer):
         """Sorts and merges the pending rows and writes level-0 files, and all rows as changelog if it is kept."""
         if not self._pending:
             return
-        pending, self._pending, self.bytes_pending = self._pending, [], 0
+        pending = self._take_pending()
         first = None if SEQUENCE_NUMBER in pending[0].batch.schema.names else self._next_sequence_number
         if first is not None:
             self._next_sequence_number += sum(rows.num_rows for rows in pending)
@@ -460,7 +457,7 @@ class _AppendBucket(BucketBuffer):
 
     def flush(self) -> None:
         for rows in self._take_pending():
-            self._open.write(rows.select(self._table.schema.row_type.names))
+            self._open.write(rows.gathered(self._table.schema.row_type.names))
         self._open.close_row_group()
 
     def finish(self) -> tuple[DataFile, ...]:
@@ -479,7 +476,7 @@ class _PostponedBucket(BucketBuffer):
         self._open = self._writer(prefix=postponed_prefix(write_id))
 
     def flush(self) -> None:
-        for rows in map(self._numbered, self._take_pending()):
+        for rows in self.give_up():
             check_storable(self._table.schema, rows)
             self._open.write(rows)
         self._open.close_row_group()

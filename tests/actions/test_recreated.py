@@ -1,4 +1,4 @@
-"""A handle of a table, or of a branch, that others have deleted and made again since: nothing of it is committed."""
+"""A handle of a table, or of a branch, that others have dropped and created again since: nothing of it is committed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_rows_for_a_table_that_is_another_one_by_now(catalog: Catalog, columns: 
         lambda: early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD)),
         lambda: early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD), overwrite={}),
     ):
-        with pytest.raises(ConflictError, match="deleted and made again .*open it again"):
+        with pytest.raises(ConflictError, match="dropped and created again .*open it again"):
             act()
 
     assert _files(table) == held
@@ -61,9 +61,9 @@ def test_a_read_does_not_say_that_the_other_table_is_damaged(catalog: Catalog, c
     table = catalog.create_table("db.t", schema=columns, primary_keys=columns.names[:1], options={"bucket": "2"})
     table.write(pa.Table.from_arrays([pa.array([1]).cast(field.type) for field in columns], schema=columns))
 
-    with pytest.raises(ConflictError, match="deleted and made again"):
+    with pytest.raises(ConflictError, match="dropped and created again"):
         early.to_arrow()
-    with pytest.raises(ConflictError, match="deleted and made again"):
+    with pytest.raises(ConflictError, match="dropped and created again"):
         list(early.to_batches())
 
     catalog.drop_table("db.t")
@@ -99,7 +99,7 @@ def test_rows_for_a_branch_that_is_another_one_by_now(catalog: Catalog) -> None:
     table.delete_branch("dev")
     table.create_branch("dev")
 
-    with pytest.raises(ConflictError, match="branch 'dev' of .* was deleted and made again"):
+    with pytest.raises(ConflictError, match="branch 'dev' of .* was dropped and created again"):
         early.write(pa.table({"k": [2], "v": ["b"], "x": pa.array([1], pa.int32())}))
 
     assert _files(table) == set()
