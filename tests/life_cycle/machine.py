@@ -1,4 +1,5 @@
-"""Histories of a table: what may happen to it. `acting` says how, `upkeep` has the rules of maintenance."""
+"""Histories of a table: what may happen to it. `acting` says how, `upkeep` has the rules of maintenance,
+`using` those of users."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from paimon_engine.meta.schema_change import AddColumn, RemoveOption, SetOption
 from tests.life_cycle.acting import CHANGES, HOW, PICK, action, has_branch, has_snapshot, has_tag
 from tests.life_cycle.in_parts import InParts
 from tests.life_cycle.upkeep import Upkeep
+from tests.life_cycle.using import Using
 from tests.life_cycle.world import line_name
 from tests.support.world import HOUR_MS, MAIN, verbs
 from tests.support.world.kinds import DATES
@@ -35,7 +37,7 @@ LIMITS = (
 """Options of expiry."""
 
 
-class LifeCycle(Upkeep, InParts):
+class LifeCycle(Upkeep, InParts, Using):
     """One history of one table; subclasses choose its kind and may look at the end of it."""
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
