@@ -167,8 +167,9 @@ class VariantType(RowType):
 
 
 INTEGER_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
-_NUMERIC_ROOTS = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
-_VECTOR_ROOTS = INTEGER_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE}
+FLOAT_ROOTS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+_NUMERIC_ROOTS = INTEGER_ROOTS | FLOAT_ROOTS | {TypeRoot.DECIMAL}
+_VECTOR_ROOTS = INTEGER_ROOTS | FLOAT_ROOTS | {TypeRoot.BOOLEAN}
 STRING_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB})
 TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})

@@ -24,7 +24,7 @@ from paimon_engine.format.binary_row import (
     null_bits_size,
 )
 from paimon_engine.format.byte_spans import Ints, bytes_at, cut
-from paimon_engine.types import STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
+from paimon_engine.types import FLOAT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
 
 _NUMBERS: Final = {
     TypeRoot.BOOLEAN: "?",
@@ -37,8 +37,7 @@ _NUMBERS: Final = {
     TypeRoot.FLOAT: "<f4",
     TypeRoot.DOUBLE: "<f8",
 }
-_FLOATS: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-_INTEGERS: Final = _NUMBERS.keys() - {TypeRoot.BOOLEAN, *_FLOATS}
+_INTEGERS: Final = _NUMBERS.keys() - {TypeRoot.BOOLEAN, *FLOAT_ROOTS}
 _ARITY_BYTES: Final = 4
 _SLOT_BYTES: Final = 8
 _INLINE_MARK: Final = 0x80
@@ -143,7 +142,7 @@ class BinaryRows:
                 flags: NDArray[Any] = (stored[:, 0] != 0).astype(np.int64)
                 return flags
             numbers: NDArray[Any] = stored.view(_NUMBERS[root])[:, 0].astype(
-                np.float64 if root in _FLOATS else np.int64
+                np.float64 if root in FLOAT_ROOTS else np.int64
             )
             return numbers
         if root is TypeRoot.DECIMAL or data_type.precision <= COMPACT_TIMESTAMP_PRECISION_MAX:

@@ -36,7 +36,16 @@ from paimon_engine.format.binary_row import (
     null_bits_size,
 )
 from paimon_engine.format.murmur import Array, Murmur, Word, absorbed, mix
-from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot, to_arrow
+from paimon_engine.types import (
+    BINARY_ROOTS,
+    FLOAT_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataType,
+    TypeRoot,
+    to_arrow,
+)
 
 CHUNK_ROWS = 16384
 """Rows hashed together; a word of each is 64 KiB, so the few arrays in use stay in the second-level cache."""
@@ -427,7 +436,7 @@ def _hive_buckets(columns: Sequence[pa.Array], types: Sequence[DataType], bucket
 def _hive_hashes(column: pa.Array, data_type: AtomicType) -> Array:
     """Java hash code of each value as uint32; null is 0."""
     root, null = data_type.root, _nulls(column)
-    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if root in FLOAT_ROOTS:
         floats = column.to_numpy(zero_copy_only=False) if null is None else column.fill_null(0).to_numpy()
         # -0.0 counts as 0, and Java has one bit pattern for NaN only.
         floats = np.where(np.isnan(floats), floats.dtype.type(np.nan), floats + floats.dtype.type(0))

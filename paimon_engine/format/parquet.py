@@ -173,6 +173,7 @@ class ParquetWriter:
         self._groups: list[MovedRowGroup | None] = []
         self._bounded = [field.name for field in self._target if _has_exact_bounds(field.type)]
         self._bounds: dict[str, tuple[Any, Any]] = {}
+        self._unbounded: set[str] = set()
 
     def __del__(self) -> None:
         # The rest of an aborted file in the stream is discarded: its sink may be closed by now.
@@ -253,9 +254,11 @@ class ParquetWriter:
             self._writer = self._begin([self._fitted(self._first_rows(group, source))])
         self._groups.append(group.copy(source, self._stream.write, self._stream.tell()))
         for name in self._bounded:
-            if group.bounds[name].null_count == 0:
-                bounds = group.bounds[name]
+            bounds = group.bounds[name]
+            if bounds.null_count == 0:
                 self._widen(name, *(bounds.cast(pa.int32()) if pa.types.is_date(bounds.type) else bounds).to_pylist())
+            elif group.null_counts[name] != group.row_count:
+                self._unbounded.add(name)
 
     def _write_with_copies(self, writer: pq.ParquetWriter, rows: pa.Table) -> None:
         """Writes a row group, and copies of its first chunks after it."""
@@ -300,7 +303,7 @@ class ParquetWriter:
         return indexes.joined(), footer
 
     def _take_bounds(self, footer: pq.FileMetaData) -> None:
-        """Those that the footer has of each row group, which are exact."""
+        """Those that the footer has of each row group, which are exact; columns with NaN have none."""
         # By index: `a.b` may be a column, or a part of one.
         widths = [sum(1 for _ in leaves_of(field.type)) for field in self._stored]
         indices = dict(zip(self._target.names, accumulate(widths, initial=0), strict=False))
@@ -313,7 +316,9 @@ class ParquetWriter:
                     raw = (found.min_raw, found.max_raw) if is_plain else (found.min, found.max)
                     low, high = (bound.decode() if isinstance(bound, bytes) else bound for bound in raw)
                     self._widen(name, low, high)
-        known = self._bounds
+        with_nan = frozenset().union(*self._with_nan)
+        self._unbounded.update(name for name in self._bounded if indices[name] in with_nan)
+        known = {name: bounds for name, bounds in self._bounds.items() if name not in self._unbounded}
         self._bounds = known | {name: known[one] for name, one in self._copies.sources.items() if one in known}
 
     def _widen(self, column: str, low: Any, high: Any) -> None:
@@ -378,7 +383,8 @@ def _has_exact_bounds(data_type: pa.DataType) -> bool:
     """Whether footers have the smallest and the largest value, or `_long_texts` finds them."""
     if pa.types.is_decimal(data_type):
         return bool(data_type.precision <= COMPACT_DECIMAL_PRECISION_MAX)
-    return _is_text(data_type) or bool(pa.types.is_integer(data_type) or pa.types.is_date(data_type))
+    is_number = pa.types.is_integer(data_type) or pa.types.is_date(data_type) or pa.types.is_floating(data_type)
+    return bool(is_number) or _is_text(data_type)
 
 
 def _long_texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:

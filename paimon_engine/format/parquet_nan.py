@@ -67,9 +67,10 @@ def _leaves_with_nan(columns: Iterable[Sequence[pa.Array]], types: Sequence[pa.D
 
 
 def _has_nan(leaf: pa.Array) -> bool:
-    # What lies below nulls may be NaN, and does not count. NumPy passes NaN on.
-    values = leaf.drop_null() if leaf.null_count else leaf
-    return len(values) > 0 and bool(np.isnan(as_numbers(values).min()))
+    # NumPy passes NaN on. What lies below nulls may be NaN, and does not count; mostly it is none.
+    if len(leaf) == leaf.null_count or not np.isnan(as_numbers(leaf).min()):
+        return False
+    return not leaf.null_count or bool(np.isnan(as_numbers(leaf.drop_null()).min()))
 
 
 def without_nan_bounds(footer: bytes, groups: Sequence[Collection[int]]) -> bytes:

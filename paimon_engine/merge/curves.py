@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge.keys import Keys, normalise_keys
-from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, AtomicType, DataType, TypeRoot
+from paimon_engine.types import BINARY_ROOTS, FLOAT_ROOTS, STRING_ROOTS, AtomicType, DataType, TypeRoot
 
 Order = Literal["order", "zorder", "hilbert"]
 Numbers = npt.NDArray[np.int64]
@@ -154,7 +154,7 @@ def _keys(column: pa.Array, data_type: DataType) -> Keys:
         column = pc.binary_slice(column.cast(pa.binary()), 0, _PREFIX_BYTES)
         atomic = AtomicType(TypeRoot.VARBINARY, length=_PREFIX_BYTES)
     keys = normalise_keys([column], [replace(atomic, nullable=False)])
-    if atomic.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if atomic.root in FLOAT_ROOTS:
         return keys.view(">u8").astype(np.uint64)
     return keys
 

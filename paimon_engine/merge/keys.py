@@ -37,6 +37,7 @@ from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.layout import text_offsets
 from paimon_engine.types import (
     BINARY_ROOTS,
+    FLOAT_ROOTS,
     INTEGER_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
@@ -189,7 +190,7 @@ def _fields(column: pa.Array, data_type: DataType, *, is_last: bool) -> list[_Fi
         return [fixed] if is_last else [fixed, np.zeros(len(fixed), dtype=np.uint8)]
     if atomic.root is TypeRoot.BOOLEAN:
         return [np.asarray(column.cast(pa.uint8()).to_numpy(zero_copy_only=False))]
-    if atomic.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if atomic.root in FLOAT_ROOTS:
         return [_ordered_bits(column)]
     numbers = _as_int64(column, data_type)
     if numbers is not None:

@@ -174,19 +174,19 @@ class Versions:
             return newest
         valid = validity(values)
         # An index of −1 takes the last value, which does not matter: it stays.
-        left = np.flatnonzero(~valid.take(newest) & (newest >= 0))
+        left = (~valid.take(newest) & (newest >= 0)).nonzero()[0]
         found = newest.copy()
         indices, begin = self.ends[left] - 1, self.starts[left]
-        # One step back at a time, for fewer and fewer keys.
+        # One step back at a time, for fewer and fewer keys: many short steps, for which `flatnonzero` takes too long.
         for _ in range(_STEPS_BACK_MAX):
             indices -= 1
-            open_ = np.flatnonzero(indices >= begin)
+            open_ = (indices >= begin).nonzero()[0]
             left, indices, begin = left.take(open_), indices.take(open_), begin.take(open_)
             if not len(left):
                 return found
             positions = self.positions.take(indices)
             hit = valid.take(positions)
-            hits, open_ = np.flatnonzero(hit), np.flatnonzero(~hit)
+            hits, open_ = hit.nonzero()[0], (~hit).nonzero()[0]
             found[left.take(hits)] = positions.take(hits)
             left, indices, begin = left.take(open_), indices.take(open_), begin.take(open_)
         last = self.last(valid.take(self.positions))[left]

@@ -24,6 +24,7 @@ from paimon_engine.meta import cast_text, cast_time, timestamp_casts
 from paimon_engine.meta.java_floats import float_text
 from paimon_engine.meta.nested import list_of, list_parts, plain_numbers
 from paimon_engine.types import (
+    FLOAT_ROOTS,
     INTEGER_ROOTS,
     MAX_LENGTH,
     ArrayType,
@@ -43,7 +44,7 @@ from paimon_engine.types import (
 _KINDS: Final = {
     TypeRoot.BOOLEAN: "boolean",
     **dict.fromkeys(INTEGER_ROOTS, "integer"),
-    **dict.fromkeys((TypeRoot.FLOAT, TypeRoot.DOUBLE), "float"),
+    **dict.fromkeys(FLOAT_ROOTS, "float"),
     TypeRoot.DECIMAL: "decimal",
     **dict.fromkeys((TypeRoot.CHAR, TypeRoot.VARCHAR), "text"),
     **dict.fromkeys((TypeRoot.BINARY, TypeRoot.VARBINARY), "binary"),

@@ -21,6 +21,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.types import (
     BINARY_ROOTS,
+    FLOAT_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -226,7 +227,7 @@ def _keeps_order(old: AtomicType, new: AtomicType) -> bool:
         whole_digits = _INTEGER_DIGITS.get(old.root, old.precision - old.scale)
         # Rounding may carry into one more digit.
         return new.precision - new.scale >= whole_digits + (old.scale > new.scale)
-    if new.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if new.root in FLOAT_ROOTS:
         return old.root in (*_INTEGER_DIGITS, TypeRoot.DECIMAL) or old.root is TypeRoot.FLOAT
     if old.root in STRING_ROOTS and new.root is TypeRoot.VARCHAR:
         return new.length >= old.length

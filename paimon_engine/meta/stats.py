@@ -39,6 +39,7 @@ from paimon_engine.format.binary_row import (
 )
 from paimon_engine.types import (
     BINARY_ROOTS,
+    FLOAT_ROOTS,
     INTEGER_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
@@ -270,7 +271,7 @@ class _ColumnStats:
         self.ways = ways
         self.is_ordered = is_ordered(data_type, ways)
         root = data_type.root if isinstance(data_type, AtomicType) else None
-        self.is_float = root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+        self.is_float = root in FLOAT_ROOTS
         self.is_apart = bounds_apart and is_bounded_apart(data_type)
         self.null_count = 0
         self.has_nan = False
@@ -297,24 +298,26 @@ class _ColumnStats:
         if not isinstance(self.data_type, AtomicType):
             return ColumnStats(None, None, self.null_count if self.ways.counts_nested else None)
         if self.is_apart and apart is not None:
-            return ColumnStats(*apart, self.null_count)
+            return self._float_stats(*apart) if self.is_float else ColumnStats(*apart, self.null_count)
         if not self.bounds:
             return ColumnStats(None, None, self.null_count)
         if self.is_float:
-            low, high = min(self.bounds, key=_signed), max(self.bounds, key=_signed)
-            return (_widened if self.ways.widens_zeros else ColumnStats)(low, high, self.null_count)
+            return self._float_stats(min(self.bounds, key=_signed), max(self.bounds, key=_signed))
         bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
         return ColumnStats(min(bounds), max(bounds), self.null_count)
 
+    def _float_stats(self, low: float, high: float) -> ColumnStats:
+        return (_widened if self.ways.widens_zeros else ColumnStats)(low, high, self.null_count)
+
 
 def is_bounded_apart(data_type: DataType) -> bool:
-    """Whether the writer of a file may know the bounds of a column: of texts, integers, days and short decimals."""
+    """Whether the writer of a file may know the bounds of a column: of texts, numbers, days and short decimals."""
     if not isinstance(data_type, AtomicType):
         return False
     root = data_type.root
     if root is TypeRoot.DECIMAL:
         return data_type.precision <= COMPACT_DECIMAL_PRECISION_MAX
-    return root in STRING_ROOTS or root in INTEGER_ROOTS or root is TypeRoot.DATE
+    return root in STRING_ROOTS or root in INTEGER_ROOTS or root in FLOAT_ROOTS or root is TypeRoot.DATE
 
 
 def is_ordered(data_type: DataType, ways: FormatStats) -> bool:

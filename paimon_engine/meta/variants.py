@@ -14,6 +14,7 @@ from paimon_engine.format.variant_columns import DEPTH_MAX, InferenceLimits
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options.variants import SHREDDING_SCHEMA
 from paimon_engine.types import (
+    FLOAT_ROOTS,
     INTEGER_ROOTS,
     ArrayType,
     AtomicType,
@@ -140,7 +141,8 @@ def _bad_shredding(what: str) -> InvalidArgumentError:
 _SHREDDED_ROOTS: Final = frozenset(
     {
         *INTEGER_ROOTS,
-        *(TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL, TypeRoot.VARCHAR, TypeRoot.BINARY),
+        *FLOAT_ROOTS,
+        *(TypeRoot.BOOLEAN, TypeRoot.DECIMAL, TypeRoot.VARCHAR, TypeRoot.BINARY),
     }
 )
 _VARIANT_VERSION: Final = 1

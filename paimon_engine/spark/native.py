@@ -45,6 +45,7 @@ from paimon_engine.table.read.read_unit import ReadUnit
 from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.types import (
+    FLOAT_ROOTS,
     TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
@@ -147,9 +148,7 @@ def _is_readable(data_type: DataType) -> bool:
     ):
         return False
     # It is not known whether there is NaN inside.
-    return isinstance(data_type, AtomicType) or not any(
-        atom.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) for atom in atoms
-    )
+    return isinstance(data_type, AtomicType) or not any(atom.root in FLOAT_ROOTS for atom in atoms)
 
 
 class _Origin(Enum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from math import inf, nan
 
 import numpy as np
@@ -85,6 +86,7 @@ def test_columns_with_nan_have_no_bounds(columns: dict[str, pa.Array], expected:
     assert_indexes_fit(data)
     assert unbounded(data, 0) == unbounded(data, 2) == set()
     assert unbounded(data, 1) == expected
+    assert {"k", "n", "x", "_KEY_k"} - writer.stored_bounds.keys() == expected & set(SCHEMA.names)
 
 
 def test_copied_row_groups_keep_what_they_have() -> None:
@@ -107,3 +109,20 @@ def test_copied_row_groups_keep_what_they_have() -> None:
     data = copy.getvalue()
     assert_indexes_fit(data)
     assert [unbounded(data, number) for number in range(3)] == [{"k", "_KEY_k"}, {"x"}, set()]
+    assert writer.stored_bounds == {"n": (1, 3)}
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_bounds_of_floats_are_those_of_all_rows(kind: pa.DataType) -> None:
+    parts = [[1.5, None, -2.0], [None, None, None], [-inf, 0.0, 1e-40], [-0.0, 7.25, None]]
+    sink = io.BytesIO()
+    schema = pa.schema([("x", kind), ("zero", kind)])
+    writer = ParquetWriter(sink, schema, WriteOptions())
+    for part in parts:
+        writer.write(pa.record_batch([pa.array(part, kind), pa.array([0.0, None, 0.0], kind)], schema))
+        writer.close_row_group()
+    writer.close()
+
+    assert writer.stored_bounds["x"] == (-inf, 7.25)
+    # As Java has them: a reader may take either zero for the smaller one.
+    assert [math.copysign(1, bound) for bound in writer.stored_bounds["zero"]] == [-1, 1]

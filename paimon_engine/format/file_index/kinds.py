@@ -17,6 +17,7 @@ from paimon_engine.format.file_index.bloom import BloomBuilder
 from paimon_engine.format.file_index.bsi import encode_bsi
 from paimon_engine.format.file_index.range_bitmap import chunk_bytes_of, encode_range_bitmap
 from paimon_engine.types import (
+    FLOAT_ROOTS,
     INTEGER_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
@@ -37,13 +38,12 @@ _PREFIX: Final = "file-index."
 _COLUMNS: Final = ".columns"
 
 _DAYS_AND_TIMES: Final = frozenset({TypeRoot.DATE, TypeRoot.TIME})
-_FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _SCALARS: Final = INTEGER_ROOTS | _DAYS_AND_TIMES | TIMESTAMP_ROOTS
 _TAKEN: Final[Mapping[str, frozenset[TypeRoot]]] = {
-    BLOOM_FILTER: _SCALARS | _FLOATS | STRING_ROOTS | {TypeRoot.BINARY, TypeRoot.VARBINARY},
-    BITMAP: _SCALARS | _FLOATS | STRING_ROOTS | {TypeRoot.BOOLEAN},
+    BLOOM_FILTER: _SCALARS | FLOAT_ROOTS | STRING_ROOTS | {TypeRoot.BINARY, TypeRoot.VARBINARY},
+    BITMAP: _SCALARS | FLOAT_ROOTS | STRING_ROOTS | {TypeRoot.BOOLEAN},
     BSI: _SCALARS | {TypeRoot.DECIMAL},
-    RANGE_BITMAP: _SCALARS | _FLOATS | STRING_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL},
+    RANGE_BITMAP: _SCALARS | FLOAT_ROOTS | STRING_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL},
 }
 KINDS: Final = tuple(_TAKEN)
 """Names of the index types that the engine knows."""

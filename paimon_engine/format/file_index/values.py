@@ -28,12 +28,11 @@ from pyroaring import BitMap
 
 from paimon_engine.format.bitmaps import bitmap_of
 from paimon_engine.format.file_index.hashing import number_hash_codes, string_hash_codes
-from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, TypeRoot
+from paimon_engine.types import BINARY_ROOTS, FLOAT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, TypeRoot
 
 Array = npt.NDArray[Any]
 Value = int | bytes
 
-FLOAT_ROOTS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _VIEWS: Final = {
     TypeRoot.FLOAT: pa.int32(),
     TypeRoot.DOUBLE: pa.int64(),

@@ -12,7 +12,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import from_simple_stats
 from paimon_engine.predicate import Predicate, conjunction, renamed
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.types import AtomicType, DataField, DataType, TypeRoot
+from paimon_engine.types import FLOAT_ROOTS, AtomicType, DataField, DataType, TypeRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) 
 
 def is_float(field: DataField) -> bool:
     """Whether a column may contain NaN."""
-    return isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+    return isinstance(field.type, AtomicType) and field.type.root in FLOAT_ROOTS
 
 
 def counts_nan(file: DataFile) -> bool:

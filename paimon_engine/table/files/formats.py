@@ -19,9 +19,9 @@ class FileWriter(Protocol):
 
     @property
     def stored_bounds(self) -> Mapping[str, tuple[Any, Any]] | None:
-        """Smallest and largest value of columns of texts, integers, days (as integers) and decimals of up to 18 digits.
+        """Smallest and largest value of columns of texts, numbers, days (as integers) and decimals of up to 18 digits.
 
-        They are known after `close`. None: others find them.
+        They are known after `close`, but for columns with a NaN. None: others find them.
         """
 
     @property
