@@ -137,7 +137,8 @@ def _round(
         return MergeBranchResult("noop", spec.branch)
     base = _base(table, source, theirs)
     difference = _difference(source, base, theirs)
-    _check_schemas(table, source, difference)
+    changelog = [] if difference.is_empty else _changelog(table, source, base, theirs)
+    _check_schemas(table, source, [*difference.added, *changelog])
     if table.options.row_tracking_enabled:
         check_rows_rewritable(table.options)
         difference = replace(difference, added=_with_other_ids(difference))
@@ -163,7 +164,9 @@ def _round(
         more = len(result.conflicts) - _CONFLICTS_SHOWN
         some = "; ".join(result.conflicts[:_CONFLICTS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         raise ConflictError(f"branch {spec.branch!r} cannot be merged into {table.paths.root}: {some}")
-    outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), jobs))
+    request = _request(table, difference, changelog, ours, jobs)
+    described = {MERGED: describe(source, theirs)}
+    outcome = commit(table, replace(request, watermark=theirs.watermark, properties=described))
     if isinstance(outcome, Conflict):
         return None
     store_marker(table, source, theirs, outcome.snapshot)
@@ -250,13 +253,13 @@ def _with_other_ids(difference: _BranchDifference) -> tuple[ManifestEntry, ...]:
     )
 
 
-def _check_schemas(table: TableHandle, source: TableHandle, difference: _BranchDifference) -> None:
+def _check_schemas(table: TableHandle, source: TableHandle, entries: Sequence[ManifestEntry]) -> None:
     """Raises InvalidArgumentError if files of the branch would mean something else in the table."""
     if table.schema.row_type != source.schema.row_type:
         raise InvalidArgumentError(
             f"branch {source.paths.branch!r} has other columns than {table.paths.branch!r}; alter one of them first"
         )
-    for number in sorted({entry.file.schema_id for entry in difference.added}):
+    for number in sorted({entry.file.schema_id for entry in entries}):
         try:
             same = table.schema_of(number).row_type == source.schema_of(number).row_type
         except NotFoundError:
@@ -378,18 +381,11 @@ def _partition_text(table: TableHandle, partition: bytes) -> str:
 # ── the commit ──────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    base: Snapshot | None
-    theirs: Snapshot
-    ours: Snapshot | None
-
-
 def _request(
     table: TableHandle,
-    source: TableHandle,
     difference: _BranchDifference,
-    ends: _Ends,
+    changelog: Sequence[ManifestEntry],
+    ours: Snapshot | None,
     jobs: Mapping[CommitKind, JobCommit],
 ) -> CommitRequest:
     """The commit of the branch's changes: an APPEND if they only add rows, otherwise an OVERWRITE.
@@ -397,20 +393,17 @@ def _request(
     If any scope must not have changed in the table, the commit is refused should another one come first.
     """
     is_exclusive = bool(_scopes(table, difference))
-    changelog = _changelog(table, source, ends)
     only_adds = not (difference.removed or difference.deleted_index_files)
     plain = only_adds and (not table.schema.primary_keys or all(entry.file.level == 0 for entry in difference.added))
     job = jobs[CommitKind.APPEND if plain else CommitKind.OVERWRITE]
     return replace(
         job.request(_messages(difference, changelog)),
-        watermark=ends.theirs.watermark,
-        properties={MERGED: describe(source, ends.theirs)},
         adds_old_files=True,
-        read=IndexRead(ends.ours, all_keys=True) if is_exclusive else None,
+        read=IndexRead(ours, all_keys=True) if is_exclusive else None,
     )
 
 
-def _changelog(table: TableHandle, source: TableHandle, ends: _Ends) -> list[ManifestEntry]:
+def _changelog(table: TableHandle, source: TableHandle, base: Snapshot | None, theirs: Snapshot) -> list[ManifestEntry]:
     """The branch's changelog files since the base.
 
     Raises: InvalidArgumentError if some of them have expired.
@@ -418,7 +411,7 @@ def _changelog(table: TableHandle, source: TableHandle, ends: _Ends) -> list[Man
     if table.options.changelog_producer == "none":
         return []
     found: list[ManifestEntry] = []
-    for number in range((ends.base.id if ends.base else 0) + 1, ends.theirs.id + 1):
+    for number in range((base.id if base else 0) + 1, theirs.id + 1):
         try:
             found += changelog_entries(source, read_snapshot(source, number))
         except NotFoundError as error:

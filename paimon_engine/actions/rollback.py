@@ -3,7 +3,8 @@
 1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
 2. Newer changelogs of expired snapshots are removed; then newer snapshots, newest first, so that at any moment the
    table has an unbroken row of snapshots (but for those that had expired); a target that has expired is written again
-   from its tag just before the last of them is deleted. Then newer tags are removed, and callbacks are called.
+   from its tag just before the last of them is deleted. Others may delete that tag, so until then another one keeps
+   the target. Then newer tags are removed, and callbacks are called.
 3. The planned files are deleted, after the roots are listed again (`table.removal.deletion_plan`).
 
 No one should write meanwhile: a commit that began before would build on a snapshot that was removed.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
@@ -31,7 +33,13 @@ from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.specs import DryRun, Index, Moment, Name
 from paimon_engine.table.branches_tags.merges import take_back_merges
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
-from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
+from paimon_engine.table.branches_tags.tagging import (
+    check_no_branch_from,
+    held,
+    named_tags,
+    remove_tags,
+    tag_files,
+)
 from paimon_engine.table.commit.commit_callbacks import keep_iceberg
 from paimon_engine.table.commit.records import take_back_records
 from paimon_engine.table.reach.reachability import Root, Roots, all_roots, lost_roots
@@ -201,9 +209,11 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         hidden = [paths.snapshot(number) for number in result.removed_snapshots]
         hidden += tag_files(table, result.removed_tags)
         hidden += [paths.changelog(number) for number in result.removed_changelogs]
-        prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
-        take_back_records(table, target.id)
-        _remove_versions(table, target, expired=expired, result=result)
+        # Others may delete or move the tag that alone has the target's files until the snapshot is there again.
+        with held(table, target) if expired else nullcontext():
+            prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
+            take_back_records(table, target.id)
+            _remove_versions(table, target, expired=expired, result=result)
         # An expiry may have put changelogs in place of newer snapshots meanwhile.
         late = [number for number in changelog_ids(table) if number > target.id]
         forget_newest(table, late)

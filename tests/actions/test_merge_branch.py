@@ -245,3 +245,17 @@ def test_schemas_that_changed_in_different_ways_are_refused(tmp_path: Path) -> N
         pair.main.merge_branch("main")
     with pytest.raises(NotFoundError, match="no branch 'other'"):
         pair.main.merge_branch("other")
+
+
+def test_changelogs_of_a_schema_that_the_table_lacks_are_refused(tmp_path: Path) -> None:
+    """The data file that it belongs to was only moved to another level, and keeps its schema."""
+    options = {"bucket": 1, "merge-engine": "first-row", "changelog-producer": "lookup"}
+    pair = Pair(tmp_path, ("p", "k"), ("p",), **options)
+    pair.write(3, to="dev", partition=7)
+    pair.dev.alter([SetOption("snapshot.num-retained.max", "50")])
+    pair.dev.compact(full=True)
+
+    with pytest.raises(InvalidArgumentError, match="have schema 1"):
+        pair.main.merge_branch("dev")
+
+    pair.assert_sound()

@@ -4,7 +4,8 @@ Each kind of table gets as many histories, and Java reads what is left at the en
 PAIMON_REFERENCE names the reference. A failing history is made short and printed, and the next kind follows.
 
 With `--objects` the store has no directories. With `--pairs` every action is stopped before each of its calls of the
-store (or each third, `--every 3`) while every other one runs. Exit 1 if anything failed.
+store (or each third, `--every 3`) while every other one runs, with `--expired` on a table whose earlier snapshots have
+expired. Exit 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ def main() -> int:
     parser.add_argument("--no-shrink", action="store_true", help="show a failing history as it is")
     parser.add_argument("--pairs", action="store_true", help="pairs of actions, not histories")
     parser.add_argument("--every", type=int, default=1, help="with --pairs: stop before each n-th call only")
+    parser.add_argument("--expired", action="store_true", help="with --pairs: only tags and branches keep what was")
     given = parser.parse_args()
     kinds = [of_name(name) for name in given.kinds.split(",")] if given.kinds else list(KINDS)
     failed = 0
     with _java() as reported:
         for kind in kinds:
             begun = time.monotonic()
-            failed += _pairs(kind, given.every) if given.pairs else _histories(kind, reported, given)
+            failed += _pairs(kind, given) if given.pairs else _histories(kind, reported, given)
             print(f"{kind.name}: {time.monotonic() - begun:.0f} s", flush=True)
     for what, count in sorted(HISTORY.items()):
         print(f"{count:7} {what}")
@@ -81,11 +83,11 @@ def _histories(kind: Kind, reported: Told, given: argparse.Namespace) -> int:
     return 0
 
 
-def _pairs(kind: Kind, every: int) -> int:
+def _pairs(kind: Kind, given: argparse.Namespace) -> int:
     failed = 0
     for first, second in itertools.product(FIRST, SECOND):
         try:
-            count = sweep(kind, first, second, itertools.count(step=every))
+            count = sweep(kind, first, second, itertools.count(step=given.every), expired=given.expired)
         except Exception:  # noqa: BLE001 - whatever it is, the next pair follows
             traceback.print_exc()
             failed += 1

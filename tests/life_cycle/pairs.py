@@ -126,8 +126,11 @@ def _before_latest(world: World) -> int:
 
 
 @cache
-def prepared(kind: Kind) -> World:
-    """A table with some snapshots, tags on two of them, a branch with newer snapshots, and a rollback to be undone."""
+def prepared(kind: Kind, *, expired: bool = False) -> World:
+    """A table with some snapshots, tags on two of them, a branch with newer snapshots, and a rollback to be undone.
+
+    With `expired` all but its latest snapshot are gone, so that only tags and the branch keep earlier ones.
+    """
     world = World(kind)
     table = world.table(MAIN)
     steps: list[Act] = [
@@ -143,6 +146,8 @@ def prepared(kind: Kind) -> World:
         lambda world, table: write(world, table, 3),
         lambda world, table: table.rollback(snapshot=_before_latest(world), quarantine=True),
     ]
+    if expired:
+        steps.append(lambda world, table: table.expire_snapshots(retain_max=1))
     for step in steps:
         world.now_ms += HOUR_MS
         step(world, table)
@@ -150,12 +155,12 @@ def prepared(kind: Kind) -> World:
     return world
 
 
-def sweep(kind: Kind, first: str, second: str, calls: Iterable[int]) -> int:
+def sweep(kind: Kind, first: str, second: str, calls: Iterable[int], *, expired: bool = False) -> int:
     """The first action, stopped before these of its calls until it has no more; before how many it was stopped."""
     tried = 0
     if _excludes(first, second) or _excludes(second, first):
         return tried
-    origin = prepared(kind)
+    origin = prepared(kind, expired=expired)
     for call in calls:
         world = origin.copy()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -377,3 +378,38 @@ def test_a_job_that_waits_drops_no_partition_that_was_not_too_old_when_it_began(
     assert call.actor is not None
     assert call.actor.result.status == "noop"
     world.finish()
+
+
+@pytest.mark.parametrize("other", ["delete_tag", "replace_tag"])
+def test_a_rollback_to_a_tag_that_others_take_away_leaves_no_snapshot_without_files(other: str) -> None:
+    """It alone had the files of the snapshot that was the latest afterwards."""
+    origin = World(of_name("key"))
+    table = origin.table(MAIN)
+    write(origin, table, 1)
+    table.create_tag("a")
+    for number in (2, 3):
+        origin.observe()
+        write(origin, table, number)
+        origin.observe()
+        table.compact(full=True)
+    table.expire_snapshots(retain_max=1)
+    origin.observe()
+    acts: dict[str, Callable[[Table], Any]] = {
+        "delete_tag": lambda table: table.delete_tag("a"),
+        "replace_tag": lambda table: table.create_tag("a", if_exists="replace"),
+    }
+    call, ends = 0, set()
+    while True:
+        world = origin.copy()
+        table = world.table(MAIN)
+        went_back = Call("rollback", MAIN, partial(table.rollback, tag="a"), exclusive=True)
+        world.begin(went_back, call)
+        if not world.paused:
+            break
+        world.begin(Call(other, MAIN, partial(acts[other], table)), None)
+        world.resume(0, None)
+        assert went_back.actor is not None
+        ends.add(type(went_back.actor.error))
+        world.finish()
+        call += 1
+    assert ends >= {type(None), ConflictError}
