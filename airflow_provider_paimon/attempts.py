@@ -73,14 +73,14 @@ def begin_attempt(
     once = on_clear == "once" or (on_clear is None and idempotency_key is not None)
     store = context.get("task_state_store")
     before = None if store is None else _note(store.get(NOTE))
-    clears = getattr(context.get("dag_run"), "clear_number", None)
-    again, earlier = _again(context, before, once=once, forced=force_rerun, clears=clears)
+    counts = _counts_of_clears(context)
+    again, earlier = _again(context, before, once=once, forced=force_rerun, counts=counts)
     if before is None and again is not None:
         earlier = commit_user_of(context, idempotency_key)
     user = commit_user_of(context, idempotency_key, again)
     if store is not None:
         note = {"user": user, "again": again, "earlier": earlier, "forced": force_rerun}
-        store.set(NOTE, {**note, "clears": clears, "succeeded": False}, retention=NEVER_EXPIRE)
+        store.set(NOTE, {**note, **counts, "succeeded": False}, retention=NEVER_EXPIRE)
     return Attempt(user, earlier, before is not None and before["succeeded"] and before["user"] == user)
 
 
@@ -93,7 +93,12 @@ def note_success(context: Mapping[str, Any]) -> None:
 
 
 def _again(
-    context: Mapping[str, Any], before: Mapping[str, Any] | None, *, once: bool, forced: bool, clears: int | None
+    context: Mapping[str, Any],
+    before: Mapping[str, Any] | None,
+    *,
+    once: bool,
+    forced: bool,
+    counts: Mapping[str, int | None],
 ) -> tuple[dict[str, Any] | None, str | None]:
     """What distinguishes this attempt's work from the first of that name (None: it is that); whose work it repeats."""
     instance = context["ti"]
@@ -113,15 +118,28 @@ def _again(
         return None, None
     if forced and not before["forced"]:
         return fresh, before["user"]
-    if before["succeeded"] and _was_cleared(before["clears"], clears) and (forced or not once):
+    if before["succeeded"] and _was_cleared(before, counts) and (forced or not once):
         logger.info("The task had succeeded and was cleared: it does its work again")
         return fresh, before["user"]
     return before["again"], before["earlier"]
 
 
-def _was_cleared(before: int | None, now: int | None) -> bool:
-    """Whether the DAG run's counter of clears allows it: where Airflow itself repeats a task, it stays."""
-    return before is None or now is None or now > before
+def _counts_of_clears(context: Mapping[str, Any]) -> dict[str, int | None]:
+    """What Airflow counts up when it clears a task, and leaves as it is when it repeats one by itself.
+
+    Each clear gives the task its retries once more. That of the run counts only clears that begin the run again.
+    """
+    return {
+        "clears": getattr(context.get("dag_run"), "clear_number", None),
+        "max_tries": getattr(context["ti"], "max_tries", None),
+    }
+
+
+def _was_cleared(before: Mapping[str, Any], now: Mapping[str, int | None]) -> bool:
+    """Whether the counts allow it."""
+    pairs = [(before.get(name), count) for name, count in now.items()]
+    known = [pair for pair in pairs if None not in pair]
+    return not known or any(earlier != later for earlier, later in known)
 
 
 def _note(stored: Any) -> Mapping[str, Any] | None:

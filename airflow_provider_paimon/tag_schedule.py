@@ -17,9 +17,10 @@ tag of their day.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_engine.errors import InvalidArgumentError
 
@@ -58,12 +59,36 @@ def tag_of(context: Mapping[str, Any]) -> str:
 
 
 def zone_of(context: Mapping[str, Any]) -> tzinfo:
-    """The time zone in which days begin and end: that of the schedule, else of the DAG, else UTC."""
+    """The time zone in which days begin and end: that of the schedule, else of the DAG, else UTC.
+
+    Raises: InvalidArgumentError if the schedule names an unknown one.
+    """
     dag = context.get("dag")
-    timetable = getattr(dag, "timetable", None)
     names = ("timezone", "_timezone")
-    found = (getattr(place, name, None) for place in (timetable, dag) for name in names)
-    return next((zone for zone in found if isinstance(zone, tzinfo)), UTC)
+    places = (*_schedules(getattr(dag, "timetable", None)), dag)
+    found = (getattr(place, name, None) for place in places for name in names)
+    return next((_zone(zone) for zone in found if isinstance(zone, tzinfo | str)), UTC)
+
+
+def _schedules(timetable: Any) -> Iterator[Any]:
+    """A timetable and those of which it is made, as an `AssetOrTimeSchedule` or one of several crons is."""
+    if timetable is None:
+        return
+    yield timetable
+    inner = getattr(timetable, "timetable", None)
+    several = getattr(timetable, "timetables", None) or getattr(timetable, "_timetables", None) or ()
+    for one in (inner, *several):
+        yield from _schedules(one)
+
+
+def _zone(zone: tzinfo | str) -> tzinfo:
+    """A time zone as DAGs have it, or the name that timetables of Airflow's SDK keep."""
+    if isinstance(zone, tzinfo):
+        return zone
+    try:
+        return ZoneInfo(zone)
+    except (ValueError, ZoneInfoNotFoundError) as error:
+        raise unknown_zone(zone) from error
 
 
 def day_of_tag(tag: str) -> date | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import operator
 import re
 import time
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, shown
 
 MIB: Final = 1 << 20
 DAY_MS: Final = 86_400_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _SIZE_UNITS: Final = {
     "": 1, "b": 1, "bytes": 1,
     "k": 1 << 10, "kb": 1 << 10, "kibibytes": 1 << 10,
@@ -71,6 +71,14 @@ def parse_duration_ms(text: str) -> int:
     raise InvalidArgumentError(f"{text!r} is not a duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")
 
 
+def timedelta_ms(value: timedelta) -> int:
+    """Milliseconds of a length of time, also of a subclass such as pendulum's, whose division takes only integers.
+
+    Raises: ValueError for none, as NaT of pandas.
+    """
+    return round(value.total_seconds() * 1_000)
+
+
 def moment_ms(name: str, value: Any, *, now_ms: int, zone: tzinfo | None = None) -> int:
     """Epoch milliseconds of a moment: a datetime, an ISO text, epoch milliseconds, or an age (timedelta, or `7 d`).
 
@@ -97,10 +105,13 @@ def _moment_ms(value: Any, now_ms: int, zone: tzinfo | None) -> int:
             raise TypeError(value)
         case datetime():
             local = value if value.tzinfo is not None or zone is None else value.replace(tzinfo=zone)
-            # NaT of pandas does not give an integer.
-            return operator.index((local.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1))
+            moment = local.astimezone(UTC)
+            # Not by subtraction: what subclasses of datetime, as pendulum's, give then cannot be divided.
+            seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
+            days = moment.toordinal() - _EPOCH_DAY
+            return days * DAY_MS + seconds * 1_000 + moment.microsecond // 1_000
         case timedelta():
-            return now_ms - value // timedelta(milliseconds=1)
+            return now_ms - timedelta_ms(value)
         case str() if re.fullmatch(r"\s*-?\d+\s*", value):
             return int(value)
         case str():

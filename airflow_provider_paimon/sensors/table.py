@@ -141,5 +141,5 @@ def _stored(value: Any) -> Any:
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if isinstance(value, timedelta):
-        return f"{value // timedelta(milliseconds=1)} ms"
+        return f"{round(value.total_seconds() * 1_000)} ms"
     return value

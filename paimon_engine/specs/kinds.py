@@ -28,7 +28,7 @@ from typing import Annotated, Any, Final, Literal
 
 from paimon_engine.env import now_ms
 from paimon_engine.predicate.tree import Condition as ConditionTree
-from paimon_engine.units import moment_ms, parse_duration_ms, parse_size_bytes
+from paimon_engine.units import moment_ms, parse_duration_ms, parse_size_bytes, timedelta_ms
 
 _FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 _LITERAL_MAX: Final = 100_000
@@ -116,7 +116,7 @@ def _read_size(value: Any, _: Edge) -> Any:
 
 def _read_duration(value: Any, _: Edge) -> Any:
     if isinstance(value, timedelta):
-        return value // timedelta(milliseconds=1)
+        return timedelta_ms(value)
     return parse_duration_ms(value) if isinstance(value, str) else value
 
 

@@ -25,7 +25,7 @@ class Runs:
         self.store: StateStore | None = StateStore()
         self._fields = {"table": LOG, "warehouse": catalog.warehouse, "source": source, "launcher": "in_process"}
         self._fields |= fields
-        self._run_id, self._tries, self._clears = run_id, 0, 0
+        self._run_id, self._tries, self._clears, self._max_tries = run_id, 0, 0, 2
 
     def attempt(self, *, reports: bool = True, **fields: Any) -> dict[str, Any]:
         """One attempt; `reports` says whether Airflow hears of its success."""
@@ -33,7 +33,7 @@ class Runs:
         more = {} if self.store is None else {"task_state_store": self.store}
         context = make_context(self._run_id, **more)
         context["ti"].try_number = self._tries
-        context["dag_run"].clear_number = self._clears
+        context["dag_run"].clear_number, context["ti"].max_tries = self._clears, self._max_tries
         operator = PaimonWriteOperator(task_id="task", **{**self._fields, **fields})
         result = operator.execute(context)
         if reports:
@@ -41,8 +41,10 @@ class Runs:
                 callback(context)
         return result
 
-    def clear(self) -> Runs:
-        self._clears += 1
+    def clear(self, *, begins_run: bool = True) -> Runs:
+        """As Airflow clears a task of the run, which begins again with it or goes on."""
+        self._clears += begins_run
+        self._max_tries = self._tries + 2
         return self
 
 
@@ -104,6 +106,14 @@ def test_a_cleared_append_runs_again_and_says_what_stays(
     assert "snapshot 1" in warning
     assert "no primary key" in warning
     assert [item for item in ids(catalog) if item] == [10, 10, 11, 12]
+
+
+def test_a_task_that_is_cleared_while_its_run_goes_on_runs_again(catalog: Catalog, runs: Runs):
+    runs.attempt()
+    again = runs.clear(begins_run=False).attempt()
+
+    assert [again["status"], runs.attempt()["status"]] == ["committed", "already_done"]
+    assert ids(catalog) == [10, 10, 11, 11]
 
 
 def test_a_cleared_upsert_and_a_cleared_overwrite_end_right(catalog: Catalog, log: Any, source: str):

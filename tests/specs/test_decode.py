@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import pandas as pd
+import pendulum
 import pytest
 
 from paimon_engine import InvalidArgumentError, col
@@ -34,7 +36,10 @@ def read(action: str, field: str, value: Any, edge: Edge = EDGE) -> Any:
         *(("expire_snapshots", "retain_max", given, None) for given in (None, "", "None", "null", " none ")),
         *(("compact", "max_seconds", given, 1.5) for given in (1.5, "1.5")),
         *(("compact", "max_bytes", given, 50 * GIB) for given in (50 * GIB, "50gb", "50 GB", str(50 * GIB))),
-        *(("compact", "partition_idle_time", given, 30 * DAY_MS) for given in ("30 days", "P30D", timedelta(days=30))),
+        *(
+            ("compact", "partition_idle_time", given, 30 * DAY_MS)
+            for given in ("30 days", "P30D", timedelta(days=30), pendulum.duration(days=30))
+        ),
         *(("create_tag", "time_retained", given, 3_600_000) for given in ("PT1H", "1h", "60 min", 3_600_000)),
         *(("compact", "buckets", given, [0, 3]) for given in ([0, 3], ["0", "3"], "0, 3", "[0, 3]", "['0', '3']")),
         ("compact", "buckets", "7", [7]),
@@ -56,7 +61,10 @@ def read(action: str, field: str, value: Any, edge: Edge = EDGE) -> Any:
                 "2013-01-01",
                 "2013-01-01T00:00:00+00:00",
                 "2013-01-01T01:00:00+01:00",
+                pendulum.datetime(2013, 1, 1, 1, tz="Europe/Berlin"),
+                pd.Timestamp("2013-01-01T00:00:00.000999", tz="UTC"),
                 timedelta(days=7),
+                pendulum.duration(weeks=1),
                 "7 d",
                 "P7D",
                 WEEK_AGO_MS,
