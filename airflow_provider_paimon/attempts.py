@@ -41,16 +41,30 @@ class Attempt:
 
 
 def commit_user_of(
-    context: Mapping[str, Any], idempotency_key: str | None = None, again: Mapping[str, Any] | None = None
+    context: Mapping[str, Any],
+    idempotency_key: str | None = None,
+    again: Mapping[str, Any] | None = None,
+    work: Mapping[str, Any] | None = None,
 ) -> str:
     """The name under which a task commits: the same in every attempt, so that a repeated one commits once.
 
-    `again` distinguishes work that is repeated on purpose from the work before.
+    `again` distinguishes work that is repeated on purpose from the work before. With a key a mapped task is recognised
+    by its `work`, which says what it does: another run may have it at another map index.
+
+    Raises: InvalidArgumentError for a mapped task with a key whose work is not known.
     """
     instance = context["ti"]
-    parts = [instance.dag_id, instance.task_id, instance.run_id, getattr(instance, "map_index", -1)]
+    index = getattr(instance, "map_index", -1)
+    parts: list[Any] = [instance.dag_id, instance.task_id, instance.run_id, index]
     if idempotency_key is not None:
         parts[2] = {"idempotency_key": idempotency_key}
+        if index >= 0:
+            if work is None:
+                raise InvalidArgumentError(
+                    f"idempotency_key={idempotency_key!r} does not say which part of a mapped task this is, whose map "
+                    "index may be another one in the next run; give a commit_user that names the part"
+                )
+            parts[3] = json.loads(json.dumps({"work": work}, sort_keys=True, default=str))
     if again is not None:
         parts.append({"again": dict(again)})
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
@@ -62,11 +76,12 @@ def begin_attempt(
     on_clear: str | None = None,
     *,
     force_rerun: bool = False,
+    work: Mapping[str, Any] | None = None,
 ) -> Attempt:
-    """Finds out what this attempt is, and notes it.
+    """Finds out what this attempt is, and notes it; `work` is as for `commit_user_of`.
 
-    Raises: InvalidArgumentError for another `on_clear`; what the state store raises, since a retry and a clear could
-    not be distinguished then.
+    Raises: InvalidArgumentError as there, and for another `on_clear`; what the state store raises, since a retry and a
+    clear could not be distinguished then.
     """
     if on_clear not in (None, *ON_CLEAR):
         raise InvalidArgumentError(f"on_clear={on_clear!r}; choose one of {', '.join(ON_CLEAR)}")
@@ -76,8 +91,8 @@ def begin_attempt(
     counts = _counts_of_clears(context)
     again, earlier = _again(context, before, once=once, forced=force_rerun, counts=counts)
     if before is None and again is not None:
-        earlier = commit_user_of(context, idempotency_key)
-    user = commit_user_of(context, idempotency_key, again)
+        earlier = commit_user_of(context, idempotency_key, work=work)
+    user = commit_user_of(context, idempotency_key, again, work)
     if store is not None:
         note = {"user": user, "again": again, "earlier": earlier, "forced": force_rerun}
         store.set(NOTE, {**note, **counts, "succeeded": False}, retention=NEVER_EXPIRE)

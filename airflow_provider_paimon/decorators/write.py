@@ -31,6 +31,10 @@ class PaimonWriteDecoratedOperator(DecoratedOperator, PaimonRowsTransfer):
         """Calls the function, and writes; returns what the write did."""
         return PaimonRowsTransfer.execute(self, context)
 
+    def work(self) -> Mapping[str, Any]:
+        """The arguments of the function, and what it replaces."""
+        return {"op_args": self.op_args, "op_kwargs": self.op_kwargs, "overwrite": self.overwrite}
+
     def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:
         """Writes what the function returns."""
         table, attempt = self.opened(hook), self.attempt(context)

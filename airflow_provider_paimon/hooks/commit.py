@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +19,9 @@ Prepared: TypeAlias = Mapping[str, Any]
 _VERSION: Final = 1
 INLINE_BYTES_MAX: Final = 32_768
 """Larger messages are stored in a file of the table: XCom is stored in Airflow's database."""
+
+_committed: dict[tuple[tuple[str, int], str], str] = {}
+"""Name and number of an attempt of this process, and path of a table → what the attempt has committed there."""
 
 
 class PaimonCommitHook(PaimonHook):
@@ -71,30 +75,35 @@ class PaimonCommitHook(PaimonHook):
         The commit has the name of this task in its DAG run, as those of the operators: a retry finds what an earlier
         attempt has committed (`already_done`) and aborts what was prepared again since; a clear after success commits
         what was prepared again; the same messages are never committed twice. `idempotency_key`, `on_clear` and
-        `force_rerun` are as for the operators. Outside of a task give a `commit_user`, which identifies a
-        repeated call. `noop` if nothing was prepared.
+        `force_rerun` are as for the operators; a mapped task takes no key. So a task commits to a table once. Where it
+        does so several times, or outside of a task, give a `commit_user`, which identifies a repeated call. `noop` if
+        nothing was prepared.
 
         Raises: InvalidArgumentError for messages of several tables, of another table, of one that was dropped and
-        created again, or of an earlier schema; NotFoundError, ConflictError if they were aborted; StorageError.
+        created again, or of an earlier schema, and for a second commit of other messages to the table under the same
+        name; NotFoundError, ConflictError if they were aborted; StorageError.
         """
-        parts = _parts(prepared)
+        parts, attempt = _parts(prepared), None
         if commit_user is None:
             context = _context()
-            attempt = begin_attempt(context, idempotency_key, on_clear, force_rerun=force_rerun)
-            commit_user = attempt.commit_user
+            commit_user = begin_attempt(context, idempotency_key, on_clear, force_rerun=force_rerun).commit_user
+            attempt = commit_user, getattr(context["ti"], "try_number", 1)
             _note_success_of(context)
         if not parts:
             return {"table": None, "status": "noop", "snapshot_id": None}
         table = self.table(_table_of(parts))
+        _check_first(attempt, table.path, parts)
         try:
             messages = _messages(table, parts)
         except NotFoundError:
             # A kept file is deleted once its messages are committed.
-            done = table.commit([], commit_user=commit_user)
+            done, messages = table.commit([], commit_user=commit_user), []
             if done.status != "already_done":
                 raise
-            return {"table": parts[0]["table"], **done.to_dict()}
-        done = table.commit(messages, commit_user=commit_user, watermark=watermark, properties=properties)
+        else:
+            done = table.commit(messages, commit_user=commit_user, watermark=watermark, properties=properties)
+        if attempt is not None:
+            _committed[attempt, table.path] = _as_text(parts)
         if done.status == "already_done":
             table.abort(messages)
         _forget(table, parts)
@@ -152,6 +161,20 @@ def _table_of(parts: Sequence[Prepared]) -> str:
         raise InvalidArgumentError(f"rows were prepared for {' and '.join(names)}; commit each table separately")
     name: str = names[0]
     return name
+
+
+def _check_first(attempt: tuple[str, int] | None, path: str, parts: Sequence[Prepared]) -> None:
+    """Raises InvalidArgumentError if the attempt has committed others to the table: it would count as a repetition."""
+    before = None if attempt is None else _committed.get((attempt, path))
+    if before is not None and before != _as_text(parts):
+        raise InvalidArgumentError(
+            f"this task has committed to {parts[0]['table']} before, under the name by which its retry is recognised; "
+            "commit all that was prepared at once, as in commit([first, second]), or give each commit a commit_user"
+        )
+
+
+def _as_text(parts: Sequence[Prepared]) -> str:
+    return json.dumps([dict(part) for part in parts], sort_keys=True)
 
 
 def _messages(table: engine.Table, parts: Sequence[Prepared]) -> list[engine.CommitMessage]:

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
 
 _XCOM_ITEMS_MAX: Final = 100
+_OF_THE_RUN: Final = frozenset({"properties", "watermark", "dry_run"})
+"""Arguments that do not say what is done, and differ from run to run."""
 _RECORDS: Final = "_paimon_jobs"
 _RECORD_TIME: Final = "commit-record.time-retained"
 _RECORD_TIME_OF_KEYS: Final = "400 d"
@@ -179,6 +181,10 @@ class PaimonJobOperator(BaseOperator):
         Raises: InvalidArgumentError.
         """
         return structure("arguments", self.arguments, dict) or {}
+
+    def work(self) -> Mapping[str, Any]:
+        """What the task does, by which one of several mapped tasks with an `idempotency_key` is recognised."""
+        return {"arguments": self.arguments}
 
     def create_table(self) -> engine.NewTable | None:
         """How to create the table if it is not there; only writes do."""
@@ -335,7 +341,8 @@ class PaimonJobOperator(BaseOperator):
         Raises: InvalidArgumentError, TypeError.
         """
         key = text(self.idempotency_key)
-        attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=flag("force_rerun", self.force_rerun))
+        forced = flag("force_rerun", self.force_rerun)
+        attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=forced, work=self.work())
         self._is_reported = attempt.had_succeeded
         options, table_secrets = hook.table_refs(self._table_options())
         source, target = self.source_hook(), self.target_hook()
@@ -404,6 +411,10 @@ class PaimonActionOperator(PaimonJobOperator):
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
         """Fields of the action's spec, after templates were rendered."""
         return {name: getattr(self, name) for name in self.action_fields}
+
+    def work(self) -> Mapping[str, Any]:
+        """The arguments, without those that tell about the run."""
+        return {name: getattr(self, name) for name in self.action_fields if name not in _OF_THE_RUN}
 
 
 class PaimonDeletingOperator(PaimonActionOperator):

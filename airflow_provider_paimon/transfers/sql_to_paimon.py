@@ -47,6 +47,11 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
         self.parameters = parameters
         self.batch_rows = batch_rows
 
+    def work(self) -> Mapping[str, Any]:
+        """The query, and what it replaces."""
+        names = ("sql", "parameters", "sql_conn_id", "overwrite")
+        return {name: getattr(self, name) for name in names}
+
     def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:
         """Reads and writes batch by batch."""
         if self.batch_rows < 1:

@@ -148,9 +148,13 @@ class PaimonRowsTransfer(PaimonTableTransfer):
     def attempt(self, context: Mapping[str, Any]) -> Attempt:
         """Under which name this attempt commits."""
         key, again = text(self.idempotency_key), flag("force_rerun", self.force_rerun)
-        attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=again)
+        attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=again, work=self.work())
         self._is_reported = attempt.had_succeeded
         return attempt
+
+    @abstractmethod
+    def work(self) -> Mapping[str, Any]:
+        """What the task does, by which one of several mapped tasks with an `idempotency_key` is recognised."""
 
     def opened(self, hook: PaimonHook) -> engine.Table:
         """The table, made where it is missing and `columns` say how.

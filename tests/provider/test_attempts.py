@@ -21,10 +21,13 @@ LOG = "air.log"
 class Runs:
     """The attempts of one task instance, as Airflow runs them."""
 
-    def __init__(self, catalog: Catalog, source: str, run_id: str = "manual__1", **fields: Any) -> None:
+    def __init__(
+        self, catalog: Catalog, source: str, run_id: str = "manual__1", map_index: int = -1, **fields: Any
+    ) -> None:
         self.store: StateStore | None = StateStore()
         self._fields = {"table": LOG, "warehouse": catalog.warehouse, "source": source, "launcher": "in_process"}
         self._fields |= fields
+        self._map_index = map_index
         self._run_id, self._tries, self._clears, self._max_tries = run_id, 0, 0, 2
 
     def attempt(self, *, reports: bool = True, **fields: Any) -> dict[str, Any]:
@@ -32,7 +35,7 @@ class Runs:
         self._tries += 1
         more = {} if self.store is None else {"task_state_store": self.store}
         context = make_context(self._run_id, **more)
-        context["ti"].try_number = self._tries
+        context["ti"].try_number, context["ti"].map_index = self._tries, self._map_index
         context["dag_run"].clear_number, context["ti"].max_tries = self._clears, self._max_tries
         operator = PaimonWriteOperator(task_id="task", **{**self._fields, **fields})
         result = operator.execute(context)
@@ -114,6 +117,23 @@ def test_a_task_that_is_cleared_while_its_run_goes_on_runs_again(catalog: Catalo
 
     assert [again["status"], runs.attempt()["status"]] == ["committed", "already_done"]
     assert ids(catalog) == [10, 10, 11, 11]
+
+
+def test_mapped_tasks_with_a_key_are_recognised_by_what_they_load(catalog: Catalog, log: Any, tmp_path: Path):
+    """In the next run a file has another map index."""
+    sources = []
+    for number in range(3):
+        sources.append(str(tmp_path / f"f{number}.parquet"))
+        pq.write_table(rows(number), sources[-1])
+    found = []
+    for run, indices in enumerate([(0, 1), (2, 0, 1)]):
+        for map_index, number in enumerate(indices):
+            fields = {"idempotency_key": "load", "properties": {"run": str(run)}}
+            mapped = Runs(catalog, sources[number], f"manual__{run}", map_index=map_index, **fields)
+            found.append(mapped.attempt()["status"])
+
+    assert found == ["committed", "committed", "committed", "already_done", "already_done"]
+    assert ids(catalog) == [0, 1, 2]
 
 
 def test_a_cleared_upsert_and_a_cleared_overwrite_end_right(catalog: Catalog, log: Any, source: str):

@@ -175,6 +175,36 @@ def test_the_note_of_success_is_made_once(hook: PaimonCommitHook, airflow: Airfl
     assert Task.on_success_callback == []
 
 
+def test_a_second_commit_of_a_task_is_refused_and_loses_nothing(hook: PaimonCommitHook, airflow: Airflow):
+    """Under the same name it would count as a repetition, and its rows would be deleted."""
+    parts = [hook.prepare(TABLE, rows(10 + number)) for number in range(2)]
+    with airflow.attempt(succeeds=False):
+        assert hook.commit(parts[0])["status"] == "committed"
+        assert hook.commit(parts[0])["status"] == "already_done"
+        with pytest.raises(InvalidArgumentError, match=r"has committed to air.flights before.*commit_user"):
+            hook.commit(parts[1])
+        assert hook.commit(parts[1], commit_user="second")["status"] == "committed"
+
+    assert ids(hook) == [1, 2, 3, 10, 11]
+
+
+def test_a_task_commits_to_several_tables(hook: PaimonCommitHook, airflow: Airflow, catalog: Catalog):
+    catalog.create_table("air.other", schema=rows().schema)
+    with airflow.attempt():
+        found = [hook.commit(hook.prepare(name, rows(10)))["status"] for name in (TABLE, "air.other")]
+
+    assert found == ["committed", "committed"]
+
+
+def test_a_mapped_task_takes_no_key(hook: PaimonCommitHook, airflow: Airflow):
+    prepared = hook.prepare(TABLE, rows(10))
+    with (
+        airflow.attempt(map_index=0, succeeds=False),
+        pytest.raises(InvalidArgumentError, match="part of a mapped task"),
+    ):
+        hook.commit(prepared, idempotency_key="load")
+
+
 def test_outside_of_a_task_a_user_is_needed(hook: PaimonCommitHook):
     with pytest.raises(InvalidArgumentError, match="commit_user"):
         hook.commit([])
