@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
+from typing import Any
 from zoneinfo import ZoneInfo
 
+import pendulum
 import pytest
+from airflow import sdk
+from airflow.timetables.trigger import MultipleCronTriggerTimetable
 
-from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of
+from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of, zone_of
 from airflow_provider_paimon.timetables import daily
 from paimon_engine import InvalidArgumentError
 
@@ -55,6 +59,36 @@ def test_the_day_is_that_of_the_schedules_time_zone_or_else_of_the_dags():
     assert tag_of({"dag_run": run, "dag": berlin}) == "2013-01-05"
     assert tag_of({"dag_run": run, "dag": in_berlin}) == "2013-01-05"
     assert tag_of({"dag_run": run}) == "2013-01-04"
+
+
+CRON, BERLIN = "0 0 * * *", "Europe/Berlin"
+IN_BERLIN: dict[str, Any] = {
+    "cron": sdk.CronTriggerTimetable(CRON, timezone=BERLIN),
+    "its time zone": sdk.CronTriggerTimetable(CRON, timezone=pendulum.timezone(BERLIN)),
+    "intervals": sdk.CronDataIntervalTimetable(CRON, timezone=BERLIN),
+    "partitions": sdk.CronPartitionTimetable(CRON, timezone=BERLIN),
+    "several": sdk.MultipleCronTriggerTimetable(CRON, "0 12 * * *", timezone=BERLIN),
+    "assets or cron": sdk.AssetOrTimeSchedule(
+        timetable=sdk.CronTriggerTimetable(CRON, timezone=BERLIN), assets=[sdk.Asset("a")]
+    ),
+    "assets or daily": sdk.AssetOrTimeSchedule(timetable=daily("02:00", BERLIN), assets=[sdk.Asset("a")]),
+    "the scheduler's several": MultipleCronTriggerTimetable(CRON, "0 12 * * *", timezone=BERLIN),
+}
+
+
+@pytest.mark.parametrize("schedule", IN_BERLIN.values(), ids=IN_BERLIN.keys())
+def test_all_schedules_of_airflow_have_days_of_their_time_zone(schedule: Any):
+    dag = sdk.DAG("d", schedule=schedule, start_date=datetime(2013, 1, 1, tzinfo=UTC))
+    run = SimpleNamespace(partition_key=None, logical_date=EVENING)
+
+    assert tag_of({"dag_run": run, "dag": dag}) == "2013-01-05"
+    assert end_of_day(date(2013, 1, 5), zone_of({"dag": dag})) == EVENING
+
+
+def test_a_schedule_without_a_time_zone_has_that_of_the_dag():
+    dag = sdk.DAG("d", schedule=timedelta(days=1), start_date=datetime(2013, 1, 1, tzinfo=ZoneInfo(BERLIN)))
+
+    assert end_of_day(date(2013, 1, 5), zone_of({"dag": dag})) == EVENING
 
 
 def test_a_manual_run_of_a_daily_schedule_belongs_to_the_day_that_has_ended():
