@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final
 
 from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]
@@ -25,6 +26,7 @@ from paimon_engine.errors import InvalidArgumentError
 _NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "airflow-provider-paimon")
 NOTE: Final = "paimon_commit"
 """Key in the task's state store."""
+_TRIES_KNOWN: Final = 20
 ON_CLEAR: Final = ("rerun", "once")
 
 logger = logging.getLogger(__name__)
@@ -68,6 +70,20 @@ def commit_user_of(
     if again is not None:
         parts.append({"again": dict(again)})
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
+
+
+def names_of_task(context: Mapping[str, Any], task_id: str, *, is_mapped: bool) -> Iterator[str]:
+    """The names under which another task of this run, without an `idempotency_key`, commits in its first tries.
+
+    Airflow does not say how often a task was tried, and in how many parts a mapped one runs: these are all that can be.
+    """
+    instance = context["ti"]
+    indices = range(conf.getint("core", "max_map_length", fallback=1024)) if is_mapped else (-1,)
+    run = {"run_id": instance.run_id}
+    again = (None, run, *({**run, "try": number} for number in range(2, _TRIES_KNOWN + 1)))
+    for index in indices:
+        task = SimpleNamespace(dag_id=instance.dag_id, task_id=task_id, run_id=instance.run_id, map_index=index)
+        yield from (commit_user_of({"ti": task}, again=one) for one in again)
 
 
 def begin_attempt(

@@ -1,6 +1,7 @@
 """Which snapshot a tag for a day points to; never just the latest.
 
-1. What this run has written: the newest snapshot that its tasks upstream of the tag committed to the table.
+1. What this run has written: the newest snapshot that its tasks upstream of the tag committed to the table. They are
+   known by the names under which tasks commit, and by what they returned.
 2. Without that, the table's state when the day ended in the time zone.
 3. Of snapshots with the same rows, because only compactions and the like are between them, the one that the tag is on
    already, else the one that this run compacted last. A tag on what this run compacted stays after both expired.
@@ -19,8 +20,18 @@ from typing import Any, Final, Protocol
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 
 _WRITES: Final = frozenset(
-    {"write", "delete_rows", "drop_partition", "expire_partitions", "merge_branch", "rollback_to_as_latest"}
+    {
+        "write",
+        "delete_rows",
+        "drop_partition",
+        "expire_partitions",
+        "fast_forward",
+        "merge_branch",
+        "rollback_to_as_latest",
+    }
 )
+_WRITTEN: Final = frozenset({"committed", "already_done"})
+"""How a write ended that says no action, as those of transfers."""
 _TIDIES: Final = frozenset({"compact", "cluster", "rescale", "rewrite_file_index", "analyze", "compact_manifests"})
 """Actions whose snapshots have the same rows as the ones before."""
 
@@ -48,14 +59,28 @@ class OwnSnapshots:
     tidied: Sequence[int] = ()
 
 
-def own_snapshots(results: Sequence[Any], names: Collection[str]) -> OwnSnapshots:
-    """Of what tasks upstream returned: the snapshots of the table of these names. Everything else is ignored."""
+def own_snapshots(
+    results: Sequence[Any], names: Collection[str], commits: Sequence[tuple[str | None, str, int]] = ()
+) -> OwnSnapshots:
+    """The snapshots of the table of these names that tasks upstream have committed.
+
+    `results` are what the tasks returned, of which everything else is ignored; `commits` has the action of a task, if
+    it is known, and kind and id of a snapshot that was committed under a name of that task.
+    """
     found = [one for one in results if isinstance(one, Mapping) and one.get("table") in names]
-    ids = [(one.get("action"), one.get("snapshot_id")) for one in found if one.get("status") != "dry_run"]
-    return OwnSnapshots(
-        [number for action, number in ids if action in _WRITES and isinstance(number, int)],
-        [number for action, number in ids if action in _TIDIES and isinstance(number, int)],
-    )
+    written, tidied = set[int](), set[int]()
+    for one in found:
+        action, number, status = (one.get(name) for name in ("action", "snapshot_id", "status"))
+        if not isinstance(number, int) or status == "dry_run":
+            continue
+        if action in _TIDIES:
+            tidied.add(number)
+        elif action in _WRITES or (action is None and status in _WRITTEN):
+            written.add(number)
+    for action, kind, number in commits:
+        is_tidied = action in _TIDIES if action is not None else kind not in ("APPEND", "OVERWRITE")
+        (tidied if is_tidied else written).add(number)
+    return OwnSnapshots(sorted(written - tidied), sorted(tidied))
 
 
 def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshots, existing: int | None = None) -> int:

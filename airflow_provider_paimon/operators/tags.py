@@ -7,6 +7,8 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_provider_paimon import engine
+from airflow_provider_paimon.attempts import names_of_task
 from airflow_provider_paimon.day_snapshots import own_snapshots, snapshot_of_day
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
 from airflow_provider_paimon.rendered import text
@@ -64,7 +66,9 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         table, end = hook.table(self.table), end_of_day(day, self._zone(context))
         replaces = text(given["if_exists"]) == "replace"
         existing = None if replaces else hook.tags(self.table).get(tag)
-        own = own_snapshots(self._results_upstream(context), {self.table, table.path})
+        own = own_snapshots(
+            self._results_upstream(context), {self.table, table.path}, self._commits_upstream(context, table)
+        )
         return {**given, "tag": tag, "snapshot": snapshot_of_day(table, day, end, own, existing)}
 
     def _results_upstream(self, context: Mapping[str, Any]) -> Sequence[Any]:
@@ -73,6 +77,22 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
             return ()
         tasks = sorted(task.task_id for task in self.get_flat_relatives(upstream=True))
         return context["ti"].xcom_pull(task_ids=tasks) or () if tasks else ()
+
+    def _commits_upstream(
+        self, context: Mapping[str, Any], table: engine.Table
+    ) -> Sequence[tuple[str | None, str, int]]:
+        """Action, kind and id of the snapshots that were committed under names of tasks before this one in this run."""
+        if not self.has_dag():
+            return ()
+        rows = table.snapshots().select(["commit_user", "commit_kind", "snapshot_id"]).to_pylist()
+        users = {row["commit_user"] for row in rows}
+        actions: dict[str, str | None] = {}
+        for task in self.get_flat_relatives(upstream=True):
+            is_mapped = bool(task.is_mapped) or task.get_closest_mapped_task_group() is not None
+            names = users.intersection(names_of_task(context, task.task_id, is_mapped=is_mapped))
+            actions |= dict.fromkeys(names, _action_of(task))
+        own = [row for row in rows if row["commit_user"] in actions]
+        return [(actions[row["commit_user"]], row["commit_kind"], row["snapshot_id"]) for row in own]
 
     def _zone(self, context: Mapping[str, Any]) -> tzinfo:
         name = text(self.timezone)
@@ -171,3 +191,8 @@ class PaimonCreateDueTagsOperator(PaimonDeletingOperator):
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
+
+
+def _action_of(task: Any) -> str | None:
+    """What an operator does, as actions are called, also one that is mapped; None where it does not say."""
+    return getattr(task, "action", None) or getattr(getattr(task, "operator_class", None), "action_name", None)

@@ -10,6 +10,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_provider_paimon.attempts import commit_user_of
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
@@ -40,12 +41,22 @@ class Upstream:
         return [self.results.get(name) for name in task_ids]
 
 
-def tag(warehouse: str, upstream: dict[str, Any] | None = None, key: str | None = DAY, **fields: Any) -> dict[str, Any]:
-    """Runs the operator in a DAG after tasks that returned `upstream`."""
+def tag(
+    warehouse: str,
+    upstream: dict[str, Any] | None = None,
+    key: str | None = DAY,
+    *,
+    sources: list[str] | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """Runs the operator in a DAG after tasks that returned `upstream`; one of them is mapped over `sources`."""
     context = make_context(partition_key=key, run_id=f"run {key}")
     where = {"table": TABLE, "warehouse": warehouse}
     with DAG("dag", schedule=None):
-        write = PaimonWriteOperator(task_id="write", source="-", **where)
+        if sources is None:
+            write = PaimonWriteOperator(task_id="write", source="-", **where)
+        else:
+            write = PaimonWriteOperator.partial(task_id="write", **where).expand(source=sources)
         compact = PaimonCompactOperator(task_id="compact", **where)
         operator = PaimonCreateTagOperator(task_id="tag", **where, **fields)
         write >> compact >> operator
@@ -77,6 +88,48 @@ def test_a_run_that_wrote_tags_what_it_wrote(table: Any, catalog: Catalog):
     assert tag(catalog.warehouse, {"write": result("write", 3)})["snapshot_id"] == 3
 
 
+def name_of(task_id: str, *, map_index: int = -1, again: dict[str, Any] | None = None) -> str:
+    """Under which a task of the run commits."""
+    ti = SimpleNamespace(dag_id="dag", task_id=task_id, run_id=f"run {DAY}", map_index=map_index)
+    return commit_user_of({"ti": ti}, again=again)
+
+
+@pytest.mark.parametrize("again", [None, {"run_id": f"run {DAY}", "try": 3}], ids=["first", "cleared"])
+def test_what_a_task_committed_counts_whatever_it_returned(table: Any, catalog: Catalog, again: dict[str, Any] | None):
+    """As tasks that return nothing, or something else, and those that write a branch which another one forwards."""
+    table.write(rows(4), commit_user=name_of("write", again=again))
+    table.write(rows(5))
+    table.write(rows(6), commit_user=name_of("elsewhere"))
+
+    assert tag(catalog.warehouse, {"write": "done"})["snapshot_id"] == 4
+
+
+def test_what_mapped_tasks_committed_counts(table: Any, catalog: Catalog):
+    table.write(rows(4), commit_user=name_of("write", map_index=0))
+    table.write(rows(5), commit_user=name_of("write", map_index=7))
+
+    assert tag(catalog.warehouse, sources=["-"])["snapshot_id"] == 5
+
+
+def test_a_compaction_that_returned_nothing_is_no_write(table: Any, catalog: Catalog):
+    catalog.table(TABLE).compact(full=True, commit_user=name_of("compact"))
+
+    assert tag(catalog.warehouse)["snapshot_id"] == 2
+    assert tag(catalog.warehouse, key="2013-01-06")["snapshot_id"] == 3
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        {"table": TABLE, "status": "committed", "snapshot_id": 3},
+        {"table": TABLE, "status": "already_done", "snapshot_id": 3},
+        result("fast_forward", 3, "forwarded"),
+    ],
+)
+def test_other_results_of_writes_count(table: Any, catalog: Catalog, returned: Any):
+    assert tag(catalog.warehouse, {"write": returned})["snapshot_id"] == 3
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -84,6 +137,7 @@ def test_a_run_that_wrote_tags_what_it_wrote(table: Any, catalog: Catalog):
         result("write", 3, of="air.other"),
         result("write", 3, "dry_run"),
         result("create_tag", 3),
+        {"table": TABLE, "status": "read", "snapshot_id": 3},
         "3",
         None,
     ],
