@@ -15,6 +15,7 @@ from airflow_provider_paimon.assets import PaimonTable, is_from_mapped, place_of
 from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
+from airflow_provider_paimon.launchers.own_thread import OwnThread
 from airflow_provider_paimon.rendered import flag, renderers, structure, text
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -52,6 +53,7 @@ class PaimonTableTransfer(BaseOperator):
         super().__init__(**kwargs)
         self.table, self.paimon_conn_id, self.warehouse, self.storage_options = place
         self._done: dict[str, Any] | None = None
+        self._work = OwnThread()
 
     def hook(self) -> PaimonHook:
         """The warehouse, after templates were rendered."""
@@ -60,7 +62,8 @@ class PaimonTableTransfer(BaseOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Carries out the transfer."""
         try:
-            done = self._done = self.transfer(self.hook(), context)
+            with self._work.working():
+                done = self._done = self.transfer(self.hook(), context)
         except HOPELESS as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         except PaimonError as error:
@@ -70,6 +73,10 @@ class PaimonTableTransfer(BaseOperator):
             described = describe_outlets(self.outlets, context, self._as_result(done), is_reported=self._is_reported)  # type: ignore[has-type]
             self.outlets = described
         return done
+
+    def on_kill(self) -> None:
+        """Stops the transfer."""
+        self._work.stop()
 
     def get_openlineage_facets_on_start(self) -> Any:
         """What the task is going to read and write, for OpenLineage."""

@@ -29,14 +29,27 @@ import signal, sys
 from airflow_provider_paimon.operators.cluster import PaimonClusterOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from airflow_provider_paimon.transfers.table_transfer import PaimonRowsTransfer
 from tests.provider.conftest import make_context
 
+class Transfer(PaimonRowsTransfer):
+    def transfer(self, hook, context):
+        import pyarrow as pa, pyarrow.parquet as pq
+        rows = pq.ParquetFile(source).iter_batches(1_000)
+        reader = pa.RecordBatchReader.from_batches(pq.read_schema(source), rows)
+        return self.written(hook.table(self.table), reader, self.attempt(context))
+
+    def work(self):
+        return {}
+
 action, warehouse, source, cores = sys.argv[1:]
-here = {"task_id": "t", "table": "db.t", "warehouse": warehouse, "local_cores": cores}
+there = {"task_id": "t", "table": "db.t", "warehouse": warehouse}
+here = {**there, "local_cores": cores}
 operator = {
     "compact": lambda: PaimonCompactOperator(full=True, **here),
     "write": lambda: PaimonWriteOperator(source=source, **here),
     "cluster": lambda: PaimonClusterOperator(columns=["a"], **here),
+    "transfer": lambda: Transfer(**there),
 }[action]()
 # As Airflow's task runner does it.
 signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
@@ -69,7 +82,7 @@ class Victim:
     """A table, and a task that works on it in a separate process."""
 
     def __init__(self, home: Path, made: Path, action: str, cores: int) -> None:
-        kind = "append" if action == "cluster" else "keyed"
+        kind = "append" if action in ("cluster", "transfer") else "keyed"
         subprocess.run(["cp", "-r", str(made / kind), str(home / "lake")], check=True)
         self.table: Table = Catalog(str(home / "lake")).table("db.t")
         self.before = self.files()
@@ -101,7 +114,9 @@ class Victim:
         assert self.table.verify(depth="files").problems == ()
 
 
-@pytest.mark.parametrize(("action", "cores"), [("compact", 1), ("compact", 2), ("write", 2), ("cluster", 2)])
+@pytest.mark.parametrize(
+    ("action", "cores"), [("compact", 1), ("compact", 2), ("write", 2), ("cluster", 2), ("transfer", 1)]
+)
 def test_a_task_that_is_stopped_leaves_nothing(tmp_path: Path, made: Path, action: str, cores: int):
     victim = Victim(tmp_path, made, action, cores)
 
