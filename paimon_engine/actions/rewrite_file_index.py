@@ -185,9 +185,15 @@ def _reindex(
     done: dict[Bucket, list[tuple[DataFile, Reindexed]]] = {}
     totals: dict[Bucket, int] = {}
     for entry, made in zip(entries, outcomes, strict=True):
-        if isinstance(made, Done):
-            done.setdefault((entry.partition, entry.bucket), []).append((entry.file, made.value))
-            totals[entry.partition, entry.bucket] = entry.total_buckets
+        if not isinstance(made, Done):
+            continue
+        bucket = entry.partition, entry.bucket
+        if made.value.file == entry.file:
+            # Indexes in the manifest came out as they were.
+            run.stale[bucket].remove(entry.file)
+        else:
+            done.setdefault(bucket, []).append((entry.file, made.value))
+            totals[bucket] = entry.total_buckets
     messages = [
         CommitMessage(
             *bucket,

@@ -4,6 +4,8 @@ This engine and Java 0.9 apply the entries of manifests in order. Java 1.4 and 2
 that any entry removes, also if a later entry adds it again: they would not see its rows, and a merge of manifests by
 Java would lose them. So the manifests that remove such a file are merged with those that add it before.
 
+Within one commit nothing can be done about it, so that such a file must not be in its changes.
+
 Example: a compaction moves a file to level 5, `rollback_to_as_latest` moves it back to level 0, and the next compaction
 moves it to level 5 again. Or `rewrite_file_index` gives a file the indexes that it had before. Or a branch that went
 back to an earlier state is merged.
@@ -14,6 +16,7 @@ Source: `FileEntry.readDeletedEntries` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +26,14 @@ from paimon_engine.table.state.entry_choice import ENTRIES_MIN
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import may_hold_partitions, read_manifests
 from paimon_engine.table.state.stored_entries import entries_at, read_as_stored
+
+
+def without_unchanged(changes: Sequence[ManifestEntry]) -> Sequence[ManifestEntry]:
+    """The changes of one commit, without files that it would remove and add again as they are."""
+    removed = {entry.file.name: entry for entry in changes if entry.kind is FileKind.DELETE}
+    added = (entry for entry in changes if entry.kind is FileKind.ADD and entry.file.name in removed)
+    same = {entry.identity for entry in added if replace(entry, kind=FileKind.DELETE) == removed[entry.file.name]}
+    return [entry for entry in changes if entry.identity not in same] if same else changes
 
 
 def old_files(changes: Sequence[ManifestEntry], *, adds_old_files: bool) -> set[FileIdentity]:

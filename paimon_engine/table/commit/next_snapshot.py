@@ -31,7 +31,7 @@ from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, Manife
 from paimon_engine.meta.row_tracking import NEXT_ROW_ID, number_rows, stored_columns
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.snapshot_order import check_one_version_per_key, with_number_of_snapshot
-from paimon_engine.table.commit.added_again import old_files, removes_any
+from paimon_engine.table.commit.added_again import old_files, removes_any, without_unchanged
 from paimon_engine.table.commit.bucket_counts import BucketCounts
 from paimon_engine.table.commit.incremental_view import IncrementalView
 from paimon_engine.table.commit.index_changes import NextIndex, next_index
@@ -283,12 +283,13 @@ class NextSnapshot:
             self._changes, self._manifests = changes, None
         return self._changes or []
 
-    def _work_out_changes(self, latest: Snapshot | None) -> list[ManifestEntry]:
-        entries = [entry for message in self._request.messages for entry in message.entries()]
+    def _work_out_changes(self, latest: Snapshot | None) -> Sequence[ManifestEntry]:
+        entries: Sequence[ManifestEntry] = [entry for message in self._request.messages for entry in message.entries()]
         scope = self._request.overwrite
         if scope is not None and latest is not None:
             live = [entry for entry in self._view.live_files().live if scope.covers(self._table, entry.partition)]
             entries = [*(replace(entry, kind=FileKind.DELETE) for entry in live), *entries]
+        entries = without_unchanged(entries)
         if self._table.options.delete_entries_drop_stats:
             return [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
         return entries
