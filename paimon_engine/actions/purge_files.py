@@ -55,7 +55,7 @@ from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.hints import repair_latest_hint, write_earliest_hint
 from paimon_engine.table.state.presence import is_there
-from paimon_engine.table.state.snapshots import branches, consumer_files, latest_snapshot
+from paimon_engine.table.state.snapshots import branches, consumer_files, latest_snapshot, snapshot_ids
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -286,7 +286,23 @@ def _carried_out(
     if snapshots:
         write_earliest_hint(main, main.paths.snapshot_dir, first_kept)
         repair_latest_hint(main)
-    return with_deletion(result, carry_out(table, plan, executor, prepared))
+    deletion = carry_out(table, plan, executor, prepared)
+    _check_none_late(main, emptied)
+    return with_deletion(result, deletion)
+
+
+def _check_none_late(main: TableHandle, emptied: Snapshot | None) -> None:
+    """A writer that is older than the purge can take the number of a snapshot that was removed.
+
+    Raises: ConflictError.
+    """
+    late = [number for number in snapshot_ids(main) if emptied is not None and number < emptied.id]
+    if late:
+        raise ConflictError(
+            f"the purge has emptied {main.paths.root}, and meanwhile others committed snapshot {late[-1]} on what was "
+            f"purged: no later snapshot has its rows, and it may lack files; write these rows again, and run the purge "
+            "again, which removes it, when nobody writes"
+        )
 
 
 def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:

@@ -7,7 +7,8 @@
    the target. Then newer tags are removed, and callbacks are called.
 3. The planned files are deleted, after the roots are listed again (`table.removal.deletion_plan`).
 
-No one should write meanwhile: a commit that began before would build on a snapshot that was removed.
+No one should write meanwhile: a commit that began before would build on a snapshot that was removed. One that came
+before the end is found by the gap in front of it.
 
 Source: `RollbackHelper` of the Java library. Like 0.9 and unlike later releases, it deletes what it removes.
 """
@@ -168,10 +169,10 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
     """Rolls the table's branch back. A rollback that was interrupted may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would be deleted; ConflictError if
-    others keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if
-    snapshots around the moment are missing; StorageError if the store's listing lacks snapshots that are there;
-    UnsupportedError, CallbackError as in
-    `table.branches_tags.tag_notifications`, if tags are deleted.
+    others keep committing, or have committed on what was removed, or if the tag belongs to a history that an earlier
+    rollback removed; CorruptTableError if snapshots around the moment are missing; StorageError if the store's listing
+    lacks snapshots that are there; UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`, if
+    tags are deleted.
     """
     table, executor = context.table, context.executor
     target, expired = _target(table, spec)
@@ -221,6 +222,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         remove_tags(table, named_tags(newer.tags), notifier)
         take_back_merges(table, target.id)
         deletion = carry_out(table, plan, executor, prepared)
+    _check_alone(table, target)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
     return with_deletion(result, deletion)
 
@@ -294,6 +296,18 @@ def _check_none_between(table: TableHandle, target: Snapshot) -> None:
         raise CorruptTableError(
             f"snapshots between {target.id} and {newer[0]} of {table.paths.root} are missing, so it is not known "
             f"which was the latest then; {way} if you want that one"
+        )
+
+
+def _check_alone(table: TableHandle, target: Snapshot) -> None:
+    """Raises ConflictError if another process has committed on a snapshot that was removed meanwhile."""
+    repair_latest_hint(table)
+    newer = [number for number in snapshot_ids(table) if number > target.id]
+    late = [number for place, number in enumerate(newer, target.id + 1) if number != place]
+    if late:
+        raise ConflictError(
+            f"others committed snapshot {late[-1]} of {table.paths.root} on one that was rolled back at the same time: "
+            "it is the latest, and may lack files; stop writers and run the rollback again, which removes it"
         )
 
 
