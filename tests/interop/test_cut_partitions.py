@@ -1,4 +1,4 @@
-"""Tables that pypaimon partitions by nanoseconds: their partitions are noted in microseconds, their files have more."""
+"""Tables that pypaimon partitions: by nanoseconds, which are noted in microseconds, and by nulls in a form of their own."""
 
 from __future__ import annotations
 
@@ -51,3 +51,17 @@ def test_verify_says_what_they_are_and_calls_them_no_damage(table: Table) -> Non
     assert (found.status, found.problems) == ("sound", ())
     assert found.notes
     assert all("partition column t" in note.what and "microseconds" in note.what for note in found.notes)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(20, 3), pa.timestamp("us")], ids=str)
+def test_a_null_partition_of_pypaimon_is_no_damage(kind: pa.DataType, tmp_path: Path, pypaimon: PyPaimon) -> None:
+    """It writes this null in another form than Java does."""
+    schema = pa.schema([pa.field("k", pa.int64()), pa.field("d", kind)])
+    path = tmp_path / "x.db" / "t"
+    pypaimon.create(path, schema, partition_keys=["d"], options={"bucket": "-1"})
+    pypaimon.append(path, pa.table({"k": [1], "d": pa.array([None], kind)}, schema))
+
+    found = open_table(str(path)).verify(depth="rows")
+
+    assert (found.status, found.problems) == ("sound", ())
+    assert [note for note in found.notes if "has a null in another form" in note.what]

@@ -27,6 +27,7 @@ from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, naming
 from paimon_engine.executor import Executor, Failed
 from paimon_engine.format import parquet
+from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.hash_index import Hashes
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.merge.keys import normalise_keys
@@ -71,6 +72,10 @@ _NOT_IN_ORDER: Final = (
 _CUT_PARTITION: Final = (
     "partition column {}: its value is cut to microseconds in the manifest, as pypaimon writes it; every reader gives "
     "the cut value, and a compaction that rewrites the file keeps that one"
+)
+_NULL_PARTITION: Final = (
+    "its partition has a null in another form than Java writes, as pypaimon does: every reader gives the null, but "
+    "lists the partition apart from that of Java's files"
 )
 _RETRACTING: Final = [1, 3]
 """Row kinds −U and −D."""
@@ -295,6 +300,8 @@ class _FileCheck:
         cut = [field.name for field in columns if may_be_cut(field.type)]
         if cut and {cut_values(types, partition) for partition in partitions} == {self._entry.partition}:
             self.note(_CUT_PARTITION.format(", ".join(cut)))
+        elif [decode_row(types, one) for one in partitions] == [decode_row(types, self._entry.partition)]:
+            self.note(_NULL_PARTITION)
         else:
             self._problems.append("has rows of another partition")
 
