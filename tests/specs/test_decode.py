@@ -112,8 +112,10 @@ def test_templates_write_none_where_there_is_no_value():
         *[None] * 3,
         "x = 1",
     ]
-    # A name that must be given is not a missing value.
-    assert read("delete_tag", "tag", "None", rendered) == "None"
+    for given in ("None", "", "null"):
+        with pytest.raises(InvalidArgumentError, match="give a name as text"):
+            read("delete_tag", "tag", given, rendered)
+    assert read("delete_tag", "tag", "None", Edge()) == "None"
 
 
 def test_specs_made_in_python_are_read_too():
