@@ -14,8 +14,8 @@ from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import renderers, templates
-from airflow_provider_paimon.triggers.table import PaimonTableTrigger
-from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError
+from airflow_provider_paimon.triggers.table import NEVER_COMES, PaimonTableTrigger
+from paimon_engine.errors import PaimonError
 
 
 class PaimonTableSensor(BaseSensorOperator):
@@ -83,13 +83,35 @@ class PaimonTableSensor(BaseSensorOperator):
 
     # ── Airflow ─────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, context: Any) -> Any:
-        """Waits here, or looks once and then waits in the triggerer."""
-        if not self.deferrable:
-            return super().execute(context)
-        found = self.poke(context)
-        if found.is_done:
-            return found.xcom_value
+    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Takes over from the trigger."""
+        if event["status"] != "success":
+            failed = AirflowFailException if event.get("is_hopeless") else AirflowException
+            raise failed(f"{self.task_id}: {event['message']}")
+        found: dict[str, Any] = event["found"]
+        return found
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Looks once, and then waits in the triggerer if it is deferrable.
+
+        Airflow's own loop calls it, which applies `soft_fail` and the like.
+        """
+        try:
+            wait = engine.read_wait(self.kind, self.fields(context), templates())
+            found = self._hook().look(self.table, wait)
+        except NEVER_COMES as error:
+            raise AirflowFailException(f"{self.task_id}: {error}") from error
+        except PaimonError as error:
+            raise AirflowException(f"{self.task_id}: {error}") from error
+        if found is not None:
+            return PokeReturnValue(is_done=True, xcom_value=found)
+        self.log.info("%s: not there yet: %s", self.table, wait)
+        if self.deferrable:
+            self._defer(context)
+        return PokeReturnValue(is_done=False)
+
+    def _defer(self, context: Any) -> None:
+        """Leaves the waiting to the triggerer. Raises: TaskDeferred; AirflowFailException."""
         if self._hook().has_given_secrets():
             raise AirflowFailException(
                 "Airflow stores the arguments of a deferred task, so they must contain no secret: move the secrets "
@@ -97,28 +119,6 @@ class PaimonTableSensor(BaseSensorOperator):
             )
         trigger = PaimonTableTrigger(**self._trigger_arguments(self.fields(context)))
         self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
-        return None
-
-    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Takes over from the trigger."""
-        if event["status"] != "success":
-            raise AirflowException(event["message"])
-        found: dict[str, Any] = event["found"]
-        return found
-
-    def poke(self, context: Any) -> PokeReturnValue:
-        """Looks once."""
-        try:
-            wait = engine.read_wait(self.kind, self.fields(context), templates())
-            found = self._hook().look(self.table, wait)
-        except (InvalidArgumentError, UnsupportedError) as error:
-            raise AirflowFailException(f"{self.task_id}: {error}") from error
-        except PaimonError as error:
-            raise AirflowException(str(error)) from error
-        if found is None:
-            self.log.info("%s: not there yet: %s", self.table, wait)
-            return PokeReturnValue(is_done=False)
-        return PokeReturnValue(is_done=True, xcom_value=found)
 
     def _hook(self) -> PaimonHook:
         return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)

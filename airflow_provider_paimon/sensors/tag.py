@@ -23,12 +23,12 @@ class PaimonTagSensor(PaimonTableSensor):
     wait_fields = ("tag", "state")
 
     def __init__(self, *, tag: str | None = None, state: str = "exists", **kwargs: Any) -> None:
-        if kwargs.get("start_from_trigger") and tag is None:
+        super().__init__(fields=locals(), **kwargs)
+        if self.start_from_trigger and tag is None:
             raise InvalidArgumentError(
                 'start_from_trigger=True needs tag=, for example tag="{{ partition_key }}": the day of a run is found '
                 "in a worker"
             )
-        super().__init__(fields=locals(), **kwargs)
 
     def fields(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """The tag of the run's day, where none is given."""

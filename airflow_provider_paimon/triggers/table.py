@@ -12,15 +12,17 @@ from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import templates
-from paimon_engine.errors import NotFoundError, PaimonError, StorageError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, StorageError, UnsupportedError
 
 _OF_ALL: Final = ("table", "kind", "paimon_conn_id", "warehouse", "storage_options", "poke_interval")
+NEVER_COMES: Final = (InvalidArgumentError, UnsupportedError)
+"""Errors of a wait that another look or try meets again."""
 
 
 class PaimonTableTrigger(BaseTrigger):
     """Fires once a table has what is waited for; see `paimon_engine.read_wait` for the kinds and their fields.
 
-    The event is `{"status": "success", "found": …}`, or `{"status": "error", "message"}` if waiting is useless. A table
+    The event is `{"status": "success", "found": …}`, or `{"status": "error", "message", "is_hopeless"}`. A table
     that does not exist yet is waited for, and a store that fails for a moment is tried again. `storage_options` must
     contain no secret: Airflow stores them; secrets come from the connection.
 
@@ -75,7 +77,8 @@ class PaimonTableTrigger(BaseTrigger):
                 await asyncio.sleep(self.poke_interval)
             yield TriggerEvent({"status": "success", "found": found})
         except PaimonError as error:
-            yield TriggerEvent({"status": "error", "message": str(error)})
+            is_hopeless = isinstance(error, NEVER_COMES)
+            yield TriggerEvent({"status": "error", "message": str(error), "is_hopeless": is_hopeless})
 
     async def _look(self, hook: PaimonHook, wait: engine.Wait) -> dict[str, Any] | None:
         try:

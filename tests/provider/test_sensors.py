@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_paimon.assets import paimon_table
 from airflow_provider_paimon.hooks.paimon import PaimonHook
@@ -195,6 +195,21 @@ def test_a_wrong_partition_fails_at_once(days: Table, catalog: Catalog, fields: 
         waiting.execute(make_context())
     event = first_event(PaimonTableTrigger(**waiting._trigger_arguments(waiting.fields({}))))
     assert event["status"] == "error"
+    with pytest.raises(AirflowFailException, match=message):
+        waiting.execute_complete({}, json.loads(json.dumps(event)))
+
+
+def test_a_wrong_partition_of_a_table_that_comes_later_is_not_tried_again(catalog: Catalog):
+    waiting = sensor(
+        catalog.warehouse, PaimonPartitionSensor, table=DAYS, partition={"nocol": 1}, deferrable=True, poke_interval=0.1
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute(make_context())
+
+    catalog.create_table(DAYS, schema={"id": "BIGINT", "day": "DATE"}, partition_keys=["day"])
+
+    with pytest.raises(AirflowFailException, match="'nocol'"):
+        waiting.execute_complete({}, first_event(deferred.value.trigger))
 
 
 # ── consumers ───────────────────────────────────────────────────────────────────────────────────
@@ -285,6 +300,21 @@ def test_a_sensor_may_start_in_the_triggerer(catalog: Catalog):
     assert {name for name in waiting.template_fields if hasattr(trigger, name)} == set(waiting.template_fields)
     with pytest.raises(InvalidArgumentError, match="needs tag="):
         sensor(catalog.warehouse, deferrable=True, start_from_trigger=True)
+    with (
+        DAG("other", schedule=None, default_args={"start_from_trigger": True, "deferrable": True}),
+        pytest.raises(InvalidArgumentError, match="needs tag="),
+    ):
+        PaimonTagSensor(task_id="t", table=TABLE, warehouse=catalog.warehouse)
+
+
+@pytest.mark.parametrize("rendered", ["None", "", None])
+def test_a_run_without_a_tag_fails_in_the_triggerer_too(catalog: Catalog, rendered: str | None):
+    waiting = sensor(catalog.warehouse, deferrable=True, start_from_trigger=True, tag="{{ partition_key }}")
+
+    event = first_event(PaimonTableTrigger(**{**waiting.start_trigger_args.trigger_kwargs, "tag": rendered}))
+
+    with pytest.raises(AirflowFailException, match="tag=.*give a name"):
+        waiting.execute_complete({}, event)
 
 
 def test_the_trigger_takes_secrets_from_the_connection(catalog: Catalog, context, monkeypatch):
@@ -297,6 +327,32 @@ def test_the_trigger_takes_secrets_from_the_connection(catalog: Catalog, context
 
     assert "very secret" not in json.dumps(deferred.value.trigger.serialize())
     assert first_event(deferred.value.trigger) == {"status": "success", "found": FOUND}
+
+
+@pytest.mark.parametrize("waits", [{}, {"deferrable": True}, {"mode": "reschedule"}], ids=str)
+@pytest.mark.parametrize(
+    ("softly", "raised"),
+    [
+        ({}, AirflowFailException),
+        ({"soft_fail": True}, AirflowSkipException),
+        ({"never_fail": True}, AirflowSkipException),
+    ],
+    ids=str,
+)
+def test_the_first_look_fails_as_the_sensor_says(
+    catalog: Catalog, waits: dict[str, Any], softly: dict[str, Any], raised: type[Exception]
+):
+    waiting = sensor(catalog.warehouse, PaimonSnapshotSensor, kinds=["INSERT"], **waits, **softly)
+
+    with pytest.raises(raised):
+        waiting.execute(in_airflow())
+
+
+def in_airflow() -> dict[str, Any]:
+    """A context whose task instance also knows when it began to wait."""
+    context = make_context()
+    context["ti"].get_first_reschedule_date = lambda _: None
+    return context
 
 
 def test_secrets_beside_the_connection_cannot_be_deferred(catalog: Catalog, context):
