@@ -5,6 +5,9 @@ Fields of actions are read by the engine (`paimon_engine.specs`), as `templates`
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final, TypeVar
@@ -55,18 +58,11 @@ _Kind = TypeVar("_Kind", dict[str, Any], list[Any])
 
 
 def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
-    """A mapping or list, also as the text of YAML or JSON that a template file leaves; None where nothing was given.
+    """A mapping or list, also as the text that a template or a template file leaves; None where nothing was given.
 
     Raises: InvalidArgumentError.
     """
-    found = value
-    if isinstance(value, str):
-        import yaml  # type: ignore[import-untyped]
-
-        try:
-            found = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise InvalidArgumentError(f"{name} is not valid YAML: {' '.join(str(error).split())}") from error
+    found = _parsed(name, value) if isinstance(value, str) else value
     if found is None:
         return None
     if kind is dict and isinstance(found, Mapping):
@@ -77,14 +73,40 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
     raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {shown(found)}")
 
 
-def list_in(value: Any) -> Any:
-    """The list in the text of YAML or JSON that a template file leaves; all else unchanged, for the engine to check."""
-    if not isinstance(value, str):
-        return value
-    import yaml
+def values(name: str, value: Any) -> Any:
+    """A list or a mapping, also as the text that a template leaves; None where nothing was given.
 
+    Raises: InvalidArgumentError.
+    """
+    found = _parsed(name, value) if isinstance(value, str) else value
+    if found is not None and (isinstance(found, str) or not isinstance(found, Mapping | Sequence)):
+        raise InvalidArgumentError(f"{name} must be a list, or a mapping of names and values, not {shown(found)}")
+    return found
+
+
+def list_in(value: Any) -> Any:
+    """The list in the text that a template or a template file leaves; all else unchanged, for the engine to check."""
     try:
-        found = yaml.safe_load(value)
-    except yaml.YAMLError:
+        found = _parsed("", value) if isinstance(value, str) else value
+    except InvalidArgumentError:
         return value
     return found if isinstance(found, list) else value
+
+
+def _parsed(name: str, given: str) -> Any:
+    """The value in a text of JSON, of Python as Jinja writes it, or of YAML; None where there is none.
+
+    Raises: InvalidArgumentError.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    if text(given) is None:
+        return None
+    for read in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            if isinstance(found := read(given.strip()), dict | list):
+                return found
+    try:
+        return yaml.safe_load(given)
+    except yaml.YAMLError as error:
+        raise InvalidArgumentError(f"{name} is not valid YAML: {' '.join(str(error).split())}") from error

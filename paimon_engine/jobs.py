@@ -67,6 +67,7 @@ __all__ = [
     "open_executor",
     "planned_bytes",
     "run",
+    "shows_catalog_option",
     "shows_storage_option",
     "shows_table_option",
     "size_text",

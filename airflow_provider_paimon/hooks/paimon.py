@@ -19,6 +19,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import TableAddress
+from airflow_provider_paimon.rendered import structure, text
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 
 _S3_SCHEMES: Final = ("s3://", "s3a://")
@@ -28,6 +29,9 @@ _S3_FIELDS: Final[Mapping[str, str]] = {
 }
 _PLAIN_CATALOG_OPTIONS: Final = ("metastore", "warehouse")
 """Options of the catalog that a job needs before it reads the environment."""
+_SECRET_LENGTH_MIN: Final = 8
+_PLAIN_VALUE: Final = re.compile(r"true|false|[\d.]+ ?[a-z]{0,4}", re.IGNORECASE)
+"""Flags, numbers, sizes and durations."""
 
 
 class PaimonHook(BaseHook):
@@ -49,41 +53,65 @@ class PaimonHook(BaseHook):
         self,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | str | None = None,
     ) -> None:
+        """All may be what a template left: the text of a map, or `None` for nothing. Raises: InvalidArgumentError."""
         super().__init__()
-        self.paimon_conn_id = paimon_conn_id or None
-        self._warehouse = warehouse or None
-        self._given_options = _texts(storage_options or {})
+        self.paimon_conn_id = text(paimon_conn_id)
+        self._warehouse = text(warehouse)
+        self._given_options = _texts(structure("storage_options", storage_options, dict) or {})
 
     # ── connection ──────────────────────────────────────────────────────────────────────────────
 
     @cached_property
     def _connection(self) -> Any | None:
-        if self.paimon_conn_id is not None:
-            return self.get_connection(self.paimon_conn_id)
-        if self._warehouse is not None:
+        if self.paimon_conn_id is None and self._warehouse is not None:
             return None
         try:
-            return self.get_connection(self.default_conn_name)
-        except AirflowNotFoundException:
-            # Tables that are named by their path on a local disk need no connection.
+            return self._checked(self.get_connection(self.paimon_conn_id or self.default_conn_name))
+        except AirflowNotFoundException as error:
+            self._check_unnamed(error)
             return None
 
     def use_connection(self, connection: Any | None) -> None:
-        """Uses this connection; for callers that have it already, such as commands that read the database."""
-        self.__dict__["_connection"] = connection
+        """Uses this connection; for callers that have it already, such as commands that read the database.
+
+        Raises: InvalidArgumentError for one of another type.
+        """
+        self.__dict__["_connection"] = self._checked(connection)
 
     async def load_connection(self) -> None:
-        """Fetches the connection without blocking the event loop; for triggers, before any other call."""
+        """Fetches the connection without blocking the event loop; for triggers, before any other call.
+
+        Raises: InvalidArgumentError for one that is not defined, or of another type.
+        """
         if self.paimon_conn_id is not None or self._warehouse is None:
             try:
-                connection = await self.aget_connection(self.paimon_conn_id or self.default_conn_name)
-            except AirflowNotFoundException:
-                if self.paimon_conn_id is not None:
-                    raise
-                connection = None
-            self.use_connection(connection)
+                self.use_connection(await self.aget_connection(self.paimon_conn_id or self.default_conn_name))
+            except AirflowNotFoundException as error:
+                self._check_unnamed(error)
+                self.use_connection(None)
+
+    def _checked(self, connection: Any | None) -> Any | None:
+        """The connection. Raises: InvalidArgumentError for one of another type, whose host is no warehouse."""
+        kind = None if connection is None else connection.conn_type
+        if kind and kind != self.conn_type:
+            raise InvalidArgumentError(
+                f"The connection {self.paimon_conn_id or self.default_conn_name} is of type {kind}; a warehouse needs "
+                f"one of type {self.conn_type} ({self.hook_name})"
+            )
+        return connection
+
+    def _check_unnamed(self, error: AirflowNotFoundException) -> None:
+        """Tables that are named by their path on a local disk need no connection.
+
+        Raises: InvalidArgumentError for a connection that was named.
+        """
+        if self.paimon_conn_id is not None:
+            raise InvalidArgumentError(
+                f"The connection {self.paimon_conn_id} is not defined: define it with type {self.conn_type}, or "
+                "correct its name"
+            ) from error
 
     @property
     def warehouse(self) -> str:
@@ -103,7 +131,8 @@ class PaimonHook(BaseHook):
             conn_id = self.paimon_conn_id or self.default_conn_name
             raise InvalidArgumentError(
                 f"The connection {conn_id} names no warehouse: put its address into the field Warehouse (host), "
-                "or give warehouse= together with the connection"
+                "percent-encoded if the connection is a URI (paimon://%2Fdata%2Flake, paimon://s3%3A%2F%2Flake), or "
+                "give warehouse= together with the connection"
             )
         return address
 
@@ -183,12 +212,17 @@ class PaimonHook(BaseHook):
 
     def secrets(self, table_options: Mapping[str, str] | None = None) -> dict[str, str]:
         """Environment variables, with their values, that a process needs to run a job of this warehouse."""
-        values = {variable: self.storage_options[name] for name, variable in self.storage_ref().secrets.items()}
-        values |= {variable: self.catalog_options[name] for name, variable in self.catalog_ref().secrets.items()}
         given = table_options or {}
-        values |= {variable: given[name] for name, variable in self.table_refs(given)[1].items()}
-        for value in values.values():
-            mask_secret(value)
+        values = {}
+        for variables, options, shows in (
+            (self.storage_ref().secrets, self.storage_options, engine.shows_storage_option),
+            (self.catalog_ref().secrets, self.catalog_options, engine.shows_catalog_option),
+            (self.table_refs(given)[1], given, engine.shows_table_option),
+        ):
+            for name, variable in variables.items():
+                values[variable] = options[name]
+                if not shows(name, options[name]):
+                    _mask(name, options[name])
         return values
 
     def _is_secret(self, name: str, value: str) -> bool:
@@ -290,6 +324,17 @@ class PaimonHook(BaseHook):
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:
     """Options as texts, nested values as JSON, the form that the engine takes."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
+
+
+def _mask(name: str, value: str) -> None:
+    """Lets Airflow replace the value of an option in logs by `***`.
+
+    Under a name that Airflow takes for secret any value is replaced, else one that might be a secret: where a flag, a
+    number or a region were replaced, logs could not be read.
+    """
+    of_store = re.split(r"[.-]", name)[-1]
+    is_plain = len(value) < _SECRET_LENGTH_MIN or _PLAIN_VALUE.fullmatch(value) is not None
+    mask_secret(value, name if is_plain or engine.shows_storage_option(of_store, value) else None)
 
 
 def _object(value: Any, of: str) -> Mapping[str, Any]:

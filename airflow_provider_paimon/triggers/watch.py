@@ -98,7 +98,7 @@ class TableChanges(SharedStreamProducer):
     async def _changed(self) -> list[str]:
         try:
             await self._hook.load_connection()
-        except AirflowException as error:
+        except (AirflowException, PaimonError) as error:
             logger.error("Looking again in %s s: %s", self._watched.interval, error)  # noqa: TRY400 - the text says it
             return []
         found: list[str] = []

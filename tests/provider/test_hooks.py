@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from airflow.sdk.log import redact
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from paimon_engine import Catalog, InvalidArgumentError, read_wait
@@ -121,6 +123,64 @@ def test_a_connection_without_a_warehouse_says_where_to_put_it(connection):
 def test_no_connection_and_no_warehouse_says_what_to_give():
     with pytest.raises(InvalidArgumentError, match="define the connection paimon_default"):
         _ = PaimonHook().warehouse
+
+
+@pytest.mark.parametrize("name", ["lake", "paimon_default"])
+def test_a_connection_of_another_type_is_no_warehouse(name: str, connection, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    connection(name, conn_type="http", host="example.com")
+    hook = PaimonHook(None if name == "paimon_default" else name)
+
+    with pytest.raises(InvalidArgumentError, match=f"connection {name} is of type http; .* type paimon"):
+        hook.catalog()
+    with pytest.raises(InvalidArgumentError, match="of type http"):
+        asyncio.run(hook.load_connection())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_connection_that_is_named_and_not_defined_says_what_to_do():
+    with pytest.raises(InvalidArgumentError, match="connection missing is not defined: define it with type paimon"):
+        PaimonHook("missing").table(TABLE)
+    with pytest.raises(InvalidArgumentError, match="correct its name"):
+        asyncio.run(PaimonHook("missing").load_connection())
+
+
+def test_what_templates_leave_where_there_is_nothing_names_no_connection(catalog: Catalog, warehouse: str, connection):
+    connection()
+
+    assert PaimonHook("None", "", "None").table(TABLE).latest_snapshot_id() == 3
+
+
+def test_options_of_the_store_may_be_the_text_that_a_template_leaves(warehouse: str):
+    for given in ("{'region': 'eu', 'anon': True}", '{"region": "eu", "anon": true}', "region: eu\nanon: true"):
+        assert PaimonHook(None, warehouse, given).storage_options == {"region": "eu", "anon": "true"}
+    with pytest.raises(InvalidArgumentError, match="storage_options must be a mapping"):
+        PaimonHook(None, warehouse, "region")
+
+
+def test_a_connection_whose_uri_has_a_path_says_how_to_write_it(monkeypatch: pytest.MonkeyPatch, warehouse: str):
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", "paimon:///data/lake")
+    with pytest.raises(InvalidArgumentError, match="percent-encoded.*paimon://%2Fdata%2Flake"):
+        _ = PaimonHook("lake").warehouse
+
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", "paimon://%2Fdata%2Flake")
+    assert PaimonHook("lake").warehouse == "/data/lake"
+
+
+def test_logs_stay_readable_and_show_no_secret(connection):
+    options = {
+        "s3.path-style-access": "false", "s3.connection.timeout": "10000", "client.region": "eu-central",
+        "part.size": "64 mb", "k": "sup3rs3cret", "token": "abc-de", "client_kwargs": {"password": "hidden text"},
+    }  # fmt: skip
+    catalog = {"metastore": "rest", "uri": "http://catalog.example", "prefix": "lake", "warehouse": "shop"}
+    connection("lake", host="s3://b/l", extra={"storage_options": options, "catalog_options": catalog})
+
+    PaimonHook("lake").secrets({"bucket": "2", "unknown.option": "another secret"})
+
+    line = "overwrite false, 10000 rows in eu-central by http://catalog.example of 64 mb"
+    assert redact(line) == line
+    assert redact("sup3rs3cret; abc-de; another secret") == "***; ***; ***"
+    assert "hidden text" not in redact('client_kwargs={"password": "hidden text"}')
 
 
 def test_test_connection(catalog: Catalog, connection, caplog: pytest.LogCaptureFixture):
