@@ -180,8 +180,8 @@ def place_of(
     table: str | PaimonTable,
     conn_id: str | None,
     warehouse: str | None,
-    storage_options: Mapping[str, str] | None,
-) -> tuple[str, str | None, str | None, Mapping[str, str] | None]:
+    storage_options: Mapping[str, Any] | str | None,
+) -> tuple[str, str | None, str | None, Mapping[str, Any] | str | None]:
     """Name, connection, warehouse and store's options of a table that was given by its name, or as a `paimon_table`.
 
     Raises: InvalidArgumentError if both a `paimon_table` and an argument say where it is.
@@ -189,7 +189,22 @@ def place_of(
     if not isinstance(table, PaimonTable):
         return table, conn_id, warehouse, storage_options
     table.check_alone(conn_id, warehouse)
-    return table.table, table.conn_id, table.warehouse, {**table.storage_options, **(storage_options or {})}
+    options = added_options("storage_options", table.storage_options, storage_options)
+    return table.table, table.conn_id, table.warehouse, options
+
+
+def added_options(
+    name: str, own: Mapping[str, Any], given: Mapping[str, Any] | str | None
+) -> Mapping[str, Any] | str | None:
+    """Options of a `paimon_table` with those of a task, which win; those of one of them may be a template.
+
+    Raises: InvalidArgumentError for a template that would have to be added to others.
+    """
+    if isinstance(given, str) and not own:
+        return given
+    if isinstance(given, str):
+        raise InvalidArgumentError(f"{name} cannot be one template where the paimon_table has some, too; give a map")
+    return {**own, **(given or {})}
 
 
 def is_from_mapped(operator: Any) -> bool:

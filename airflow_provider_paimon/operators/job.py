@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets, outlets_of
-from airflow_provider_paimon.assets import PaimonTable, is_from_mapped
+from airflow_provider_paimon.assets import PaimonTable, added_options, is_from_mapped
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.deferral import leave_to_itself, taken_over
 from airflow_provider_paimon.hooks.paimon import PaimonHook
@@ -99,6 +99,7 @@ class PaimonJobOperator(BaseOperator):
         "on_clear",
         "force_rerun",
         "launcher",
+        "deferrable",
         "engine_python",
         "archives",
         "result_uri",
@@ -117,8 +118,8 @@ class PaimonJobOperator(BaseOperator):
         arguments: Mapping[str, Any] | str | None = None,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        table_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | str | None = None,
+        table_options: Mapping[str, Any] | str | None = None,
         spark_conn_id: str | None = None,
         idempotency_key: str | None = None,
         on_clear: str | None = None,
@@ -127,7 +128,7 @@ class PaimonJobOperator(BaseOperator):
         in_process_limit: int | str | None = None,
         local_cores: int | str | None = None,
         memory: int | str | None = None,
-        spark_conf: Mapping[str, Any] | None = None,
+        spark_conf: Mapping[str, Any] | str | None = None,
         engine_python: str | None = None,
         archives: str | None = None,
         result_uri: str | None = None,
@@ -139,8 +140,8 @@ class PaimonJobOperator(BaseOperator):
         if isinstance(table, PaimonTable):
             table.check_alone(paimon_conn_id, warehouse)
             paimon_conn_id, warehouse = table.conn_id, table.warehouse
-            storage_options = {**table.storage_options, **(storage_options or {})}
-            table_options = {**table.table_options, **(table_options or {})}
+            storage_options = added_options("storage_options", table.storage_options, storage_options)
+            table_options = added_options("table_options", table.table_options, table_options)
             spark_conn_id = spark_conn_id or table.spark_conn_id
             if not is_from_mapped(self):
                 # Outlets of a mapped task are known to Airflow only where `partial` has them.
@@ -211,14 +212,15 @@ class PaimonJobOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Runs the job."""
-        hook = self.hook()
         try:
+            hook = self.hook()
+            is_deferrable = flag("deferrable", self.deferrable)
             job = self.job(hook, context)
             secrets = self._secrets(hook)
         except (*HOPELESS, TypeError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         job, self._running = self._placed(hook, job, secrets)
-        if flag("deferrable", self.deferrable) and isinstance(self._running, Detaching):
+        if is_deferrable and isinstance(self._running, Detaching):
             self._defer(hook, job, secrets, self._running)
         return self._finished(context, self._running.launch(job, secrets))
 
@@ -249,9 +251,9 @@ class PaimonJobOperator(BaseOperator):
         limit = self.execution_timeout
         trigger = PaimonJobTrigger(
             folder=record.folder,
-            paimon_conn_id=self.paimon_conn_id,
-            warehouse=self.warehouse,
-            storage_options=self.storage_options,
+            paimon_conn_id=text(self.paimon_conn_id),
+            warehouse=text(self.warehouse),
+            storage_options=structure("storage_options", self.storage_options, dict),
             poll_interval=self.poll_interval,
             end_at=None if limit is None else time.time() + limit.total_seconds(),
         )
@@ -364,7 +366,8 @@ class PaimonJobOperator(BaseOperator):
         )
 
     def _table_options(self) -> dict[str, str]:
-        options = {name: str(value) for name, value in (self.table_options or {}).items()}
+        given = structure("table_options", self.table_options, dict) or {}
+        options = {name: str(value) for name, value in given.items()}
         if text(self.idempotency_key) is not None:
             options.setdefault(_RECORD_TIME, _RECORD_TIME_OF_KEYS)
         return options

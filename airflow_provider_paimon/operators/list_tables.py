@@ -50,7 +50,7 @@ class PaimonListTablesOperator(BaseOperator):
         allow_none: bool | str = False,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -66,7 +66,7 @@ class PaimonTagPartitionsOperator(BaseOperator):
         since: str | None = None,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | str | None = None,
         **kwargs: Any,
     ) -> None:
         # Two at a time would pass on the same tags.

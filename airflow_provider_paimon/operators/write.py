@@ -10,7 +10,7 @@ from airflow_provider_paimon.assets import PaimonTable
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.operators.create import option_text
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from airflow_provider_paimon.rendered import templates, text
+from airflow_provider_paimon.rendered import list_in, structure, templates, text
 from paimon_engine.errors import InvalidArgumentError
 
 _TABLE: Final = "paimon"
@@ -49,12 +49,12 @@ class PaimonWriteOperator(PaimonActionOperator):
         *,
         source: str | Sequence[str] | PaimonTable,
         format: str = "parquet",  # noqa: A002 - what users of files call it
-        overwrite: Mapping[str, Any] | None = None,
+        overwrite: Mapping[str, Any] | str | None = None,
         row_kind_column: str | None = None,
         watermark: int | str | None = None,
-        properties: Mapping[str, str] | None = None,
-        create: Mapping[str, Any] | None = None,
-        columns: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | str | None = None,
+        create: Mapping[str, Any] | str | None = None,
+        columns: Mapping[str, str] | str | None = None,
         source_columns: Sequence[str] | str | None = None,
         source_where: str | None = None,
         source_tag: str | None = None,
@@ -82,7 +82,13 @@ class PaimonWriteOperator(PaimonActionOperator):
         """Addresses of the files that are written."""
         if self.format == _TABLE:
             return ()
-        return [self.source] if isinstance(self.source, str) else list(self.source)
+        sources = list_in(self.source)
+        return [sources] if isinstance(sources, str) else list(sources)
+
+    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Fields of the action's spec; the source as the list that a template may have left."""
+        given = super().action_arguments(context)
+        return {**given, "source": list_in(given["source"])}
 
     def source_hook(self) -> PaimonHook | None:
         """The warehouse of a source table."""
@@ -100,11 +106,14 @@ class PaimonWriteOperator(PaimonActionOperator):
 
     def create_table(self) -> engine.NewTable | None:
         """How to create the table if it is not there."""
-        if self.create is None and self.columns is None:
+        create, columns = structure("create", self.create, dict), self.columns
+        if isinstance(columns, str):
+            columns = text(columns)
+        if create is None and columns is None:
             return None
-        given = {**(self.create or {})}
-        if self.columns is not None:
-            given["columns"] = self.columns
+        given = create or {}
+        if columns is not None:
+            given["columns"] = columns
         if isinstance(given.get("options"), Mapping):
             # What Jinja or Python gives as a number is a text in a table's options.
             given["options"] = {name: option_text(value) for name, value in given["options"].items()}

@@ -55,7 +55,7 @@ class PaimonTableSensor(BaseSensorOperator):
         fields: Mapping[str, Any],
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         start_from_trigger: bool = False,
         **kwargs: Any,
@@ -124,13 +124,14 @@ class PaimonTableSensor(BaseSensorOperator):
         return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
 
     def _trigger_arguments(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """What the trigger needs, as values that Airflow stores."""
+        """What the trigger needs, as values that Airflow stores; templates that it renders may be among them."""
+        options = self.storage_options
         return {
             "table": self.table,
             "kind": self.kind,
             "paimon_conn_id": self.paimon_conn_id,
             "warehouse": self.warehouse,
-            "storage_options": dict(self.storage_options or {}),
+            "storage_options": options if isinstance(options, str) else dict(options or {}),
             "poke_interval": self.poke_interval,
             **{name: _stored(value) for name, value in fields.items()},
         }

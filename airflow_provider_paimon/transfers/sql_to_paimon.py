@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import renderers
+from airflow_provider_paimon.rendered import renderers, values
 from airflow_provider_paimon.transfers.table_transfer import PaimonRowsTransfer, sql_hook
 from paimon_engine.errors import InvalidArgumentError
 
@@ -37,7 +37,7 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
         *,
         sql: str,
         sql_conn_id: str,
-        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        parameters: Sequence[Any] | Mapping[str, Any] | str | None = None,
         batch_rows: int = 50_000,
         **kwargs: Any,
     ) -> None:
@@ -56,13 +56,14 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
         """Reads and writes batch by batch."""
         if self.batch_rows < 1:
             raise InvalidArgumentError(f"batch_rows={self.batch_rows}; give at least 1")
+        parameters = values("parameters", self.parameters)
         table = self.opened(hook)
         attempt = self.attempt(context)
         with (
             closing(sql_hook(self.sql_conn_id).get_conn()) as connection,
             closing(_open_cursor(connection)) as cursor,
         ):
-            cursor.execute(self.sql, self.parameters) if self.parameters else cursor.execute(self.sql)
+            cursor.execute(self.sql, parameters) if parameters else cursor.execute(self.sql)
             first = cursor.fetchmany(self.batch_rows)
             if cursor.description is None:
                 raise InvalidArgumentError("sql gives no rows; give a query")

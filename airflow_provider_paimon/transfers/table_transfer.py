@@ -44,7 +44,7 @@ class PaimonTableTransfer(BaseOperator):
         table: str | PaimonTable,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | str | None = None,
         **kwargs: Any,
     ) -> None:
         place = place_of(table, paimon_conn_id, warehouse, storage_options)
@@ -134,9 +134,9 @@ class PaimonRowsTransfer(PaimonTableTransfer):
     def __init__(
         self,
         *,
-        overwrite: Mapping[str, Any] | None = None,
-        columns: Mapping[str, str] | None = None,
-        create: Mapping[str, Any] | None = None,
+        overwrite: Mapping[str, Any] | str | None = None,
+        columns: Mapping[str, str] | str | None = None,
+        create: Mapping[str, Any] | str | None = None,
         idempotency_key: str | None = None,
         on_clear: str | None = None,
         force_rerun: bool | str = False,

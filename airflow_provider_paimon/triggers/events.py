@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import PaimonTable, place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.rendered import structure
 from airflow_provider_paimon.table_changes import Position, changes, position_now
 from airflow_provider_paimon.triggers.watch import Change, TableChanges, forget, watched
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
@@ -60,7 +61,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
         super().__init__()
         place = place_of(table, paimon_conn_id, warehouse, storage_options)
         self.table, self.paimon_conn_id, self.warehouse, options = place
-        self.storage_options = dict(options or {})
+        self.storage_options = structure("storage_options", options, dict) or {}
         self.poke_interval = poke_interval
         self.kinds = None if kinds is None else list(kinds)
         self.reader = reader

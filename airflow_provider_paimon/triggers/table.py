@@ -43,7 +43,7 @@ class PaimonTableTrigger(BaseTrigger):
         kind: str,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | str | None = None,
         poke_interval: float = 60.0,
         **fields: Any,
     ) -> None:
@@ -51,7 +51,7 @@ class PaimonTableTrigger(BaseTrigger):
         self.kind = kind
         place = place_of(table, paimon_conn_id, warehouse, storage_options)
         self.table, self.paimon_conn_id, self.warehouse, options = place
-        self.storage_options = dict(options or {})
+        self.storage_options = options if isinstance(options, str) else dict(options or {})
         self.poke_interval = poke_interval
         # As attributes, so that templates are rendered where a task starts in the triggerer.
         self.fields = tuple(sorted(fields))

@@ -149,6 +149,14 @@ def _read_map(value: Any, _: Edge) -> Any:
     return {name.strip(): text for name, _, text in pairs}
 
 
+def _read_texts(value: Any, edge: Edge) -> Any:
+    """A map as `_read_map` reads it; numbers and flags that a text has without quotes are texts, too."""
+    found = _read_map(value, edge)
+    if isinstance(value, str) and isinstance(found, dict):
+        return {name: json.dumps(item) if isinstance(item, int | float) else item for name, item in found.items()}
+    return found
+
+
 def _read_as_given(value: Any, _: Edge) -> Any:
     return value
 
@@ -173,7 +181,7 @@ ADDRESS: Final = Kind("address", "a path or an address as text", "PATH", _read_a
 PARTITION: Final = Kind(
     "partition", "values by column, such as 'day=2013-01-01,hour=5' or a map", "COLUMN=VALUE", _read_map
 )
-TEXTS: Final = Kind("map", "names with values, such as 'a=1,b=2' or a map", "NAME=VALUE", _read_map)
+TEXTS: Final = Kind("map", "names with values, such as 'a=1,b=2' or a map", "NAME=VALUE", _read_texts)
 
 Count = Annotated[int, Bounds(least=1)]
 """How many of something, where none at all makes no sense."""

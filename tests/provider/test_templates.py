@@ -1,0 +1,167 @@
+"""Structures by templates: what Jinja leaves is their text, or with native rendering themselves."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_paimon.assets import paimon_table
+from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.create import PaimonCreateTableOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from airflow_provider_paimon.sensors.snapshot import PaimonSnapshotSensor
+from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
+from airflow_provider_paimon.transfers.sql_to_paimon import SqlToPaimonOperator
+from paimon_engine import Catalog, InvalidArgumentError
+from tests.provider.conftest import TABLE, make_context, rows
+
+
+def rendered(kind: type[Any], values: dict[str, Any], *, native: bool = False, **fields: Any) -> Any:
+    """An operator whose fields `values` are templates, after Airflow has rendered them."""
+    with DAG("dag", schedule=None, render_template_as_native_obj=native):
+        made = kind(task_id="t", **{"table": TABLE, **fields, **{name: f"{{{{ v.{name} }}}}" for name in values}})
+    made.render_template_fields(make_context(v=values))
+    return made
+
+
+@pytest.fixture(params=[False, True], ids=["texts", "native"])
+def native(request: pytest.FixtureRequest) -> bool:
+    found: bool = request.param
+    return found
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sqlite3.Connection:
+    path = tmp_path / "users.db"
+    monkeypatch.setenv("AIRFLOW_CONN_DB", json.dumps({"conn_type": "sqlite", "host": str(path)}))
+    connection = sqlite3.connect(path)
+    connection.execute("create table users(id int, carrier text)")
+    connection.execute("insert into users values (1, 'AA'), (20, 'BB')")
+    connection.commit()
+    return connection
+
+
+def test_options_of_a_run(catalog: Catalog, native: bool):
+    values = {"table_options": {"num-sorted-run.compaction-trigger": 2}, "storage_options": {"region": "eu"}}
+    operator = rendered(PaimonCompactOperator, values, native=native, warehouse=catalog.warehouse)
+
+    job = operator.job(operator.hook(), make_context())
+
+    assert (job.table_options, job.storage.options) == ({"num-sorted-run.compaction-trigger": "2"}, {"region": "eu"})
+    assert operator.execute(make_context())["status"] == "committed"
+
+
+def test_what_renders_to_nothing_is_not_given(catalog: Catalog, source: str, native: bool):
+    names = ("table_options", "storage_options", "create", "columns", "spark_conf", "properties", "paimon_conn_id")
+    values = dict.fromkeys(names)
+
+    written = rendered(PaimonWriteOperator, values, native=native, source=source, warehouse=catalog.warehouse)
+
+    assert written.execute(make_context())["details"]["rows"] == 2
+    looks = rendered(PaimonSnapshotSensor, {"storage_options": None}, native=native, warehouse=catalog.warehouse)
+    assert looks.execute(make_context())["snapshot_id"] == 4
+
+
+def test_sources_and_the_table_to_create(warehouse: str, tmp_path: Path, native: bool):
+    sources = [str(tmp_path / f"{number}.parquet") for number in (1, 2)]
+    for number, path in enumerate(sources):
+        pq.write_table(rows(number), path)
+    create = {"primary_keys": ["id"], "options": {"bucket": 2}, "comment": None}
+
+    operator = rendered(PaimonWriteOperator, {"source": sources, "create": create}, native=native, warehouse=warehouse)
+
+    assert operator.lineage_sources() == sources
+    assert operator.execute(make_context())["details"]["rows"] == 2
+    schema = Catalog(warehouse).table(TABLE).schema
+    assert (schema.primary_keys, schema.options["bucket"]) == (("id",), "2")
+
+
+def test_options_of_a_new_table(warehouse: str, native: bool):
+    values: dict[str, Any] = {"columns": {"id": "BIGINT NOT NULL"}, "primary_keys": ["id"]}
+    values["options"] = {"bucket": 2, "deletion-vectors.enabled": True}
+
+    operator = rendered(PaimonCreateTableOperator, values, native=native, warehouse=warehouse)
+
+    assert operator.execute(make_context())["status"] == "created"
+    found = Catalog(warehouse).table(TABLE).schema.options
+    assert (found["bucket"], found["deletion-vectors.enabled"]) == ("2", "true")
+
+
+@pytest.mark.parametrize("given", [{"id": 10}, [10]], ids=["named", "listed"])
+def test_parameters_of_a_query(catalog: Catalog, database: sqlite3.Connection, given: Any, native: bool):
+    sql = "select * from users where id > " + (":id" if isinstance(given, dict) else "?")
+
+    operator = rendered(
+        SqlToPaimonOperator,
+        {"parameters": given},
+        native=native,
+        sql=sql,
+        sql_conn_id="db",
+        warehouse=catalog.warehouse,
+    )
+
+    assert operator.execute(make_context())["rows"] == 1
+
+
+def test_transfers_take_options_of_the_store_as_texts(catalog: Catalog, database: sqlite3.Connection, native: bool):
+    values = {"storage_options": {"region": "eu"}, "columns": ["id", "carrier"]}
+    operator = rendered(
+        PaimonToSqlOperator, values, native=native, target="users", sql_conn_id="db", warehouse=catalog.warehouse
+    )
+
+    assert operator.execute(make_context())["rows"] == 3
+
+
+def test_settings_of_spark_as_the_text_of_json(catalog: Catalog):
+    operator = PaimonCompactOperator(
+        task_id="t", table=TABLE, warehouse=catalog.warehouse, spark_conf='{"spark.a": 1, "spark.b": true}', full=True
+    )
+
+    assert operator.execute(make_context())["status"] == "committed"
+
+
+def test_whether_to_defer(catalog: Catalog, native: bool):
+    operator = rendered(PaimonCompactOperator, {"deferrable": False}, native=native, warehouse=catalog.warehouse)
+
+    assert operator.execute(make_context())["status"] in ("committed", "noop")
+    operator.deferrable = "perhaps"
+    with pytest.raises(AirflowFailException, match="deferrable='perhaps'"):
+        operator.execute(make_context())
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        (PaimonCompactOperator, {"table_options": "bucket"}, "table_options must be a mapping"),
+        (PaimonCompactOperator, {"storage_options": "region"}, "storage_options must be a mapping"),
+        (PaimonWriteOperator, {"source": "x", "create": ["id"]}, "create must be a mapping"),
+        (PaimonWriteOperator, {"source": "x", "create": "id"}, "create must be a mapping"),
+        (PaimonSnapshotSensor, {"storage_options": "region"}, "storage_options must be a mapping"),
+        (SqlToPaimonOperator, {"sql": "x", "sql_conn_id": "db", "parameters": "1"}, "parameters must be a list"),
+        (SqlToPaimonOperator, {"sql": "x", "sql_conn_id": "db", "storage_options": "a"}, "storage_options must be"),
+    ],
+)
+def test_other_structures_are_refused_by_their_name(
+    catalog: Catalog, kind: type[Any], fields: dict[str, Any], message: str
+):
+    operator = kind(task_id="t", table=TABLE, warehouse=catalog.warehouse, **fields)
+
+    with pytest.raises(AirflowFailException, match=message):
+        operator.execute(make_context())
+
+
+def test_a_template_replaces_the_options_of_an_asset_only_where_it_has_none(warehouse: str):
+    given = "{{ v.options }}"
+    operator = PaimonCompactOperator(task_id="t", table=paimon_table(TABLE, warehouse=warehouse), table_options=given)
+
+    assert operator.table_options == given
+    table = paimon_table(TABLE, warehouse=warehouse, storage_options={"region": "eu"})
+    with pytest.raises(InvalidArgumentError, match="storage_options cannot be one template"):
+        PaimonSnapshotSensor(task_id="t", table=table, storage_options=given)
