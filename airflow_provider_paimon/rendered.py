@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final, TypeVar
 
+from airflow.sdk import BaseOperator
+
 from airflow_provider_paimon import engine
 from paimon_engine.errors import InvalidArgumentError, shown
 
@@ -25,6 +27,27 @@ _STRUCTURES: Final = frozenset(
     }
 )
 """Arguments that may be mappings or lists."""
+
+
+class FileTemplates(BaseOperator):
+    """An operator whose complete arguments may name template files; texts in a list or a map are what they are.
+
+    Airflow takes these for files, too: a comment that ends in `see conf.json` would be one.
+    """
+
+    template_ext: Sequence[str] = ()
+
+    def render_template(
+        self, content: Any, context: Any, jinja_env: Any = None, seen_oids: set[int] | None = None
+    ) -> Any:
+        """As in Airflow, which calls it for the parts of a list or a map as well."""
+        if isinstance(content, str):
+            return super().render_template(content, context, jinja_env, seen_oids)
+        extensions, self.template_ext = self.template_ext, ()
+        try:
+            return super().render_template(content, context, jinja_env, seen_oids)
+        finally:
+            self.template_ext = extensions
 
 
 def renderers(template_fields: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from airflow.sdk import BaseOperator, conf
+from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
@@ -23,7 +23,7 @@ from airflow_provider_paimon.launchers import HOPELESS, Launcher, SubmitSettings
 from airflow_provider_paimon.launchers.base import Detaching
 from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
-from airflow_provider_paimon.rendered import flag, renderers, structure, templates, text
+from airflow_provider_paimon.rendered import FileTemplates, flag, renderers, structure, templates, text
 from airflow_provider_paimon.summary import log_line
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -40,7 +40,7 @@ _RECORD_TIME_OF_KEYS: Final = "400 d"
 """Backfills and repeated runs happen as long as a year later."""
 
 
-class PaimonJobOperator(BaseOperator):
+class PaimonJobOperator(FileTemplates):
     """Runs an action of the engine on a table and returns what it did, as plain JSON values.
 
     A retry finds what an earlier attempt committed, also after its snapshot has expired, and then returns the status

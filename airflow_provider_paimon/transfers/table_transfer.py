@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow.sdk import BaseHook, BaseOperator
+from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
@@ -16,11 +16,11 @@ from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_succes
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
 from airflow_provider_paimon.launchers.own_thread import OwnThread
-from airflow_provider_paimon.rendered import flag, renderers, structure, text
+from airflow_provider_paimon.rendered import FileTemplates, flag, renderers, structure, text
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
 
-class PaimonTableTransfer(BaseOperator):
+class PaimonTableTransfer(FileTemplates):
     """Rows that go through the task's own process, a batch at a time: memory does not grow with their number.
 
     Args:

@@ -269,6 +269,23 @@ def test_files_of_data_are_not_templates(lake: str, tmp_path: Path, catalog: Cat
     assert write.source == job.arguments["source"] == str(tmp_path / "rows.json")
 
 
+def test_texts_in_a_list_or_a_map_are_no_template_files(lake: str, tmp_path: Path, catalog: Catalog):
+    comment = {"change": "update_comment", "comment": "{{ ds }}: see conf.json"}
+    here = {"paimon_conn_id": lake, "launcher": "in_process"}
+    with DAG("texts", schedule=None, template_searchpath=str(tmp_path), params={"day": "2013"}) as dag:
+        alter = PaimonAlterTableOperator(task_id="alter", changes=[comment], table=TABLE, **here)
+        option = {"change": "set_option", "key": "my.note", "value": "{{ params.day }}.yaml"}
+        job = PaimonJobOperator(
+            task_id="job", action="alter_table", arguments={"changes": [option]}, table=TABLE, **here
+        )
+        alter >> job
+
+    assert set(states_of(run_dag(dag)).values()) == {"success"}
+    schema = catalog.table(TABLE).schema
+    assert (schema.comment.endswith(": see conf.json"), "{{" in schema.comment) == (True, False)
+    assert schema.options["my.note"] == "2013.yaml"
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [("- a\n- b", "mapping of names"), ("{a: [", "not valid YAML"), ("just text", "mapping of names")],
