@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_UNITS: Final = ("", "KiB", "MiB", "GiB", "TiB")
 _NOT_SAID: Final = frozenset({"status", "snapshot_id", "seconds", "tag", "warnings"})
 _PAIR: Final = ("_before", "_after")
 _STARTUP_MIN_S: Final = 0.05
@@ -14,7 +14,12 @@ _STARTUP_MIN_S: Final = 0.05
 
 def is_result(value: Any) -> bool:
     """Whether a task returned this as an operator of this provider does."""
-    return isinstance(value, Mapping) and {"action", "table", "status", "details"} <= value.keys()
+    return isinstance(value, Mapping) and ({"action", "table", "status", "details"} <= value.keys() or _is_flat(value))
+
+
+def _is_flat(value: Mapping[str, Any]) -> bool:
+    """Whether this is what a transfer, `@task.paimon_write` or `PaimonCommitHook.commit` gives, without `details`."""
+    return {"table", "status", "snapshot_id"} <= value.keys() and isinstance(value["table"], str)
 
 
 def summary_line(result: Mapping[str, Any]) -> str:
@@ -22,12 +27,12 @@ def summary_line(result: Mapping[str, Any]) -> str:
     parts = [str(result["status"])]
     if result.get("snapshot_id") is not None:
         parts.append(f"snapshot {result['snapshot_id']}")
-    details: Mapping[str, Any] = result["details"]
+    action, details = result.get("action", "write"), _details(result)
     if details.get("tag"):
         parts.append(f"tag {details['tag']}")
     counted = ", ".join(_counted(details))
     warned = "".join(f"; {text}" for text in details.get("warnings", ()))
-    return f"{result['action']} {result['table']}: {', '.join(parts)}{'; ' if counted else ''}{counted}{warned}"
+    return f"{action} {result['table']}: {', '.join(parts)}{'; ' if counted else ''}{counted}{warned}"
 
 
 def log_line(result: Mapping[str, Any]) -> str:
@@ -35,7 +40,7 @@ def log_line(result: Mapping[str, Any]) -> str:
 
     `compact shop.orders: committed, snapshot 12; files 14 → 2, …; levels L0×14 → L5×2; 3.5 s: plan 0.1 s, merge 3.2 s`
     """
-    details: Mapping[str, Any] = result["details"]
+    details = _details(result)
     kept = [
         f"{_noun(name)} {_size(name, details[name + before])} as before"
         for before, after in [_PAIR]
@@ -46,6 +51,11 @@ def log_line(result: Mapping[str, Any]) -> str:
     parts = [summary_line(result), ", ".join(kept)]
     parts += [f"levels {' → '.join(dict.fromkeys(levels))}"] if levels else []
     return "; ".join(item for item in [*parts, _times(result)] if item)
+
+
+def _details(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = result.get("details", result)
+    return found
 
 
 def _levels(counts: Mapping[str, int]) -> str:
@@ -88,4 +98,4 @@ def _size(name: str, value: int) -> str:
     size, unit = float(value), 0
     while size >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
-    return f"{value} bytes" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+    return str(value) if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier
 
+from airflow_provider_paimon.returned import returned_by
 from airflow_provider_paimon.summary import is_result, summary_line
 
 
@@ -57,9 +58,6 @@ class PaimonMaintenanceNotifier(BaseNotifier):
         dag, instance = context.get("dag"), context.get("ti") or context.get("task_instance")
         if dag is None or instance is None:
             return
-        for task_id in sorted(dag.task_ids):
-            found = instance.xcom_pull(task_ids=task_id)
-            # A mapped task gives one value per table, another one its only value.
-            for item in [found] if isinstance(found, Mapping) else found if isinstance(found, Sequence) else ():
-                if is_result(item) and not (self.only_changes and item["status"] in ("noop", "dry_run")):
-                    yield item
+        for item in returned_by(instance, sorted(dag.task_ids)):
+            if is_result(item) and not (self.only_changes and item["status"] in ("noop", "dry_run")):
+                yield item

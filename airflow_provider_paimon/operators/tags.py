@@ -12,6 +12,7 @@ from airflow_provider_paimon.attempts import names_of_task
 from airflow_provider_paimon.day_snapshots import own_snapshots, snapshot_of_day
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
 from airflow_provider_paimon.rendered import text
+from airflow_provider_paimon.returned import returned_by
 from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of, unknown_zone, zone_of
 
 
@@ -76,7 +77,7 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         if not self.has_dag():
             return ()
         tasks = sorted(task.task_id for task in self.get_flat_relatives(upstream=True))
-        return context["ti"].xcom_pull(task_ids=tasks) or () if tasks else ()
+        return list(returned_by(context["ti"], tasks))
 
     def _commits_upstream(
         self, context: Mapping[str, Any], table: engine.Table

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -139,6 +140,56 @@ def test_a_run_is_summed_up(lake: str, source: str):
     assert len(lines) == 4
 
 
+@dataclass
+class Mine:
+    """What a task returns that has nothing to do with tables; Airflow's allow list does not have it."""
+
+    number: int
+
+
+def test_rows_of_functions_are_summed_up_beside_what_cannot_be_read(lake: str, source: str):
+    Kept.texts.clear()
+    flights = paimon_table(TABLE, lake)
+    notifier = PaimonMaintenanceNotifier(send=lambda text: Kept(text), title="", only_changes=True)
+    with DAG("summed_up_functions", schedule=None) as dag:
+
+        @task.paimon_write(table=flights)  # type: ignore[untyped-decorator]
+        def written() -> pa.Table:
+            return rows(20, 21)
+
+        @task.paimon_write(table=flights)  # type: ignore[untyped-decorator]
+        def empty() -> pa.Table:
+            return rows()
+
+        @task
+        def mine() -> Mine:
+            return Mine(1)
+
+        written() >> empty() >> mine() >> flights.expire(keep=5, on_success_callback=notifier)
+
+    run_dag(dag)
+
+    (text,) = Kept.texts
+    (line,) = text.strip().splitlines()
+    assert line.startswith("write air.flights: committed, snapshot 4; rows 2, files 1, bytes ")
+
+
+def test_a_day_is_tagged_beside_a_result_that_cannot_be_read(lake: str, source: str, catalog: Catalog):
+    flights = paimon_table(TABLE, lake)
+    with DAG("tagged_beside", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC)) as dag:
+
+        @task
+        def mine() -> Mine:
+            return Mine(1)
+
+        mine() >> flights.write(source, launcher="in_process") >> flights.tag_day()
+
+    run = run_dag(dag)
+
+    assert states_of(run)["tag_day_flights"] == "success"
+    assert list(PaimonHook(lake).tags(TABLE).values()) == [4]
+
+
 def test_without_a_receiver_the_log_has_it(lake: str, capsys: pytest.CaptureFixture):
     flights = paimon_table(TABLE, lake)
     quiet = PaimonMaintenanceNotifier(only_changes=True)
@@ -158,9 +209,7 @@ def test_a_line_says_what_counts():
     details |= {"omitted": {"buckets": 98}, "conflicts": 0, "warnings": ["look here"], "read_amplification_before": 1.5}
     result = {"action": "compact", "table": "a.b", "status": "committed", "snapshot_id": 7, "details": details}
 
-    assert summary_line(result) == (
-        "compact a.b: committed, snapshot 7; bytes 3.0 MiB → 1023 bytes, buckets 100; look here"
-    )
+    assert summary_line(result) == ("compact a.b: committed, snapshot 7; bytes 3.0 MiB → 1023, buckets 100; look here")
 
 
 # ── retries ─────────────────────────────────────────────────────────────────────────────────────
