@@ -72,6 +72,16 @@ def flag(name: str, value: Any) -> bool:
     return found
 
 
+def count(name: str, value: Any) -> int:
+    """A number of at least 1. Raises: InvalidArgumentError."""
+    found = value
+    with contextlib.suppress(ValueError):
+        found = int(value) if isinstance(value, str) else value
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise InvalidArgumentError(f"{name}={value!r} is not allowed; give a number of at least 1")
+    return found
+
+
 def text(value: Any) -> str | None:
     """A text; None where nothing was given."""
     return None if value is None or str(value).strip() in _NOTHING else str(value)
@@ -96,7 +106,7 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
     raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {shown(found)}")
 
 
-def values(name: str, value: Any) -> Any:
+def list_or_map(name: str, value: Any) -> Any:
     """A list or a mapping, also as the text that a template leaves; None where nothing was given.
 
     Raises: InvalidArgumentError.

@@ -174,11 +174,18 @@ class Result:
         cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        """Plain JSON values, as they are read from JSON: with lists, where attributes are tuples."""
+        found: dict[str, Any] = _plain(asdict(self))  # type: ignore[call-overload]
+        return found
 
     def __repr__(self) -> str:
         return as_text(type(self).__name__, self.to_dict())
 
     def _repr_html_(self) -> str:
         return as_html(type(self).__name__, self.to_dict())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

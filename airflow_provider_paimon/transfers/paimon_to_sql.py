@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import renderers, structure, text
+from airflow_provider_paimon.rendered import count, renderers, structure, text
 from airflow_provider_paimon.transfers.table_transfer import PaimonTableTransfer, sql_hook
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 
 
 class PaimonToSqlOperator(PaimonTableTransfer):
@@ -28,11 +29,13 @@ class PaimonToSqlOperator(PaimonTableTransfer):
         before: statement that runs first, in the same transaction, such as `DELETE FROM target WHERE …`; a file
             `.sql` is a template.
         batch_rows: rows of one insert.
+
+    It gives `{"table", "target", "rows", "snapshot_id"}`.
     """
 
     template_fields: Sequence[str] = (
         *PaimonTableTransfer.template_fields,
-        *("target", "sql_conn_id", "columns", "where", "tag", "snapshot", "before"),
+        *("target", "sql_conn_id", "columns", "where", "tag", "snapshot", "before", "batch_rows"),
     )
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: Mapping[str, str] = renderers(template_fields)
@@ -42,12 +45,12 @@ class PaimonToSqlOperator(PaimonTableTransfer):
         *,
         target: str,
         sql_conn_id: str,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
         where: str | None = None,
         tag: str | None = None,
         snapshot: int | str | None = None,
         before: str | None = None,
-        batch_rows: int = 10_000,
+        batch_rows: int | str = 10_000,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -62,9 +65,8 @@ class PaimonToSqlOperator(PaimonTableTransfer):
 
     def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Reads and inserts batch by batch."""
-        if self.batch_rows < 1:
-            raise InvalidArgumentError(f"batch_rows={self.batch_rows}; give at least 1")
-        rows = hook.table(self.table).to_batches(**wanted_rows(self))
+        batch_rows = count("batch_rows", self.batch_rows)
+        rows, snapshot = self._read(hook)
         database = sql_hook(self.sql_conn_id)
         names = rows.schema.names
         total = 0
@@ -75,21 +77,39 @@ class PaimonToSqlOperator(PaimonTableTransfer):
             before = text(self.before)
             if before is not None:
                 cursor.execute(before)
-            statement = database.dialect.generate_insert_sql(self.target, names, names)
+            statement = database.dialect.generate_insert_sql(self.target, names, _column_names(database, names))
             for batch in rows:
-                for start in range(0, batch.num_rows, self.batch_rows):
-                    part = batch.slice(start, self.batch_rows)
+                for start in range(0, batch.num_rows, batch_rows):
+                    part = batch.slice(start, batch_rows)
                     values = zip(*(column.to_pylist() for column in part.columns), strict=True)
                     cursor.executemany(statement, [_adapted(database, row) for row in values])
                     total += part.num_rows
             connection.commit()
-        return {"table": self.table, "target": self.target, "rows": total}
+        return {"table": self.table, "target": self.target, "rows": total, "snapshot_id": snapshot}
+
+    def _read(self, hook: PaimonHook) -> tuple[Any, int | None]:
+        """The rows as a stream, and their snapshot; None for that of a system table, or of a table without any."""
+        table, wanted = hook.table(self.table), wanted_rows(self)
+        tag, snapshot = wanted["tag"], wanted["snapshot"]
+        with contextlib.suppress(UnsupportedError):
+            if tag is None and snapshot is None:
+                snapshot = wanted["snapshot"] = table.latest_snapshot_id()
+            elif tag is not None:
+                snapshot = hook.tags(self.table).get(tag)
+        return table.to_batches(**wanted), snapshot
 
     def _lineage(self) -> Any:
         from airflow_provider_paimon.openlineage import with_sql_target
 
         result = None if self._done is None else self._as_result(self._done)
         return with_sql_target(super()._lineage(), self.sql_conn_id, self.target, result)
+
+
+def _column_names(database: Any, names: Sequence[str]) -> Sequence[str]:
+    """Columns as a statement has them: Airflow quotes reserved words, but knows none of SQLite's."""
+    if database.conn_type != "sqlite":
+        return names
+    return [database.escape_word_format.format(name) for name in names]
 
 
 def wanted_rows(operator: Any) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import renderers, values
+from airflow_provider_paimon.rendered import count, list_or_map, renderers
 from airflow_provider_paimon.transfers.table_transfer import PaimonRowsTransfer, sql_hook
 from paimon_engine.errors import InvalidArgumentError
 
@@ -28,7 +28,10 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
         batch_rows: rows in memory at a time.
     """
 
-    template_fields: Sequence[str] = (*PaimonRowsTransfer.template_fields, "sql", "sql_conn_id", "parameters")
+    template_fields: Sequence[str] = (
+        *PaimonRowsTransfer.template_fields,
+        *("sql", "sql_conn_id", "parameters", "batch_rows"),
+    )
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: Mapping[str, str] = renderers(template_fields)
 
@@ -38,7 +41,7 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
         sql: str,
         sql_conn_id: str,
         parameters: Sequence[Any] | Mapping[str, Any] | str | None = None,
-        batch_rows: int = 50_000,
+        batch_rows: int | str = 50_000,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -54,9 +57,8 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
 
     def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:
         """Reads and writes batch by batch."""
-        if self.batch_rows < 1:
-            raise InvalidArgumentError(f"batch_rows={self.batch_rows}; give at least 1")
-        parameters = values("parameters", self.parameters)
+        batch_rows = count("batch_rows", self.batch_rows)
+        parameters = list_or_map("parameters", self.parameters)
         table = self.opened(hook)
         attempt = self.attempt(context)
         with (
@@ -64,19 +66,19 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
             closing(_open_cursor(connection)) as cursor,
         ):
             cursor.execute(self.sql, parameters) if parameters else cursor.execute(self.sql)
-            first = cursor.fetchmany(self.batch_rows)
+            first = cursor.fetchmany(batch_rows)
             if cursor.description is None:
                 raise InvalidArgumentError("sql gives no rows; give a query")
             names = [column[0] for column in cursor.description]
-            return self.written(table, self._reader(table, names, first, cursor), attempt)
+            return self.written(table, self._reader(table, names, first, lambda: cursor.fetchmany(batch_rows)), attempt)
 
     def _lineage(self) -> Any:
         from airflow_provider_paimon.openlineage import with_query
 
         return with_query(super()._lineage(), self.sql_conn_id, self.sql)
 
-    def _reader(self, table: engine.Table, names: Sequence[str], first: Sequence[Any], cursor: Any) -> Any:
-        """The rows as an Arrow stream of the table's columns."""
+    def _reader(self, table: engine.Table, names: Sequence[str], first: Sequence[Any], more: Callable[[], Any]) -> Any:
+        """The rows as an Arrow stream of the table's columns: the first ones, and more until there are none."""
         import pyarrow as pa
 
         known = table.arrow_schema
@@ -94,7 +96,7 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
                 columns = zip(*rows, strict=True)
                 arrays = [_column(values, field) for values, field in zip(columns, schema, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-                rows = cursor.fetchmany(self.batch_rows)
+                rows = more()
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets
@@ -186,9 +186,14 @@ class PaimonRowsTransfer(PaimonTableTransfer):
 def sql_hook(conn_id: str) -> Any:
     """The hook of a database for the connection.
 
-    Raises: InvalidArgumentError if it is none of `common.sql`.
+    Raises: InvalidArgumentError if there is none, or it is none of `common.sql`.
     """
-    hook = BaseHook.get_connection(conn_id).get_hook()
+    try:
+        hook = BaseHook.get_connection(conn_id).get_hook()
+    except AirflowNotFoundException as error:
+        raise InvalidArgumentError(
+            f"The connection {conn_id} of the database is not defined: define it, or correct its name"
+        ) from error
     if not hasattr(hook, "get_conn") or not hasattr(hook, "placeholder"):
         raise InvalidArgumentError(
             f"the connection {conn_id} is not to an SQL database: its hook {type(hook).__name__} is not a DbApiHook"

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException
@@ -85,6 +86,7 @@ def test_the_rows_of_a_query_are_written_in_batches(run_sql: Any, warehouse: str
     done = load(warehouse, batch_rows=batch_rows, create={"primary_keys": ["id"], "options": {"bucket": 1}})
 
     assert (done["status"], done["rows"], done["snapshot_id"]) == ("committed", 3, 1)
+    assert done["warnings"] == []
     assert rows_of(warehouse) == ROWS
     assert json.dumps(done)
 
@@ -166,12 +168,13 @@ def unload(warehouse: str, **fields: Any) -> dict[str, Any]:
     return done
 
 
-@pytest.mark.parametrize("batch_rows", [1, 10_000])
-def test_rows_go_into_a_database_and_come_back(run_sql: Any, warehouse: str, batch_rows: int):
+@pytest.mark.parametrize("batch_rows", [1, "2", 10_000])
+def test_rows_go_into_a_database_and_come_back(run_sql: Any, warehouse: str, batch_rows: int | str):
     load(warehouse)
     run_sql(MADE.format(name="copy"))
 
-    assert unload(warehouse, batch_rows=batch_rows) == {"table": "shop.users", "target": "copy", "rows": 3}
+    done = unload(warehouse, batch_rows=batch_rows)
+    assert done == {"table": "shop.users", "target": "copy", "rows": 3, "snapshot_id": 1}
 
     load(warehouse, make_context("another run"), sql="SELECT * FROM copy", overwrite={})
     assert rows_of(warehouse) == ROWS
@@ -183,9 +186,40 @@ def test_some_rows_and_columns_of_a_tag(run_sql: Any, warehouse: str):
     load(warehouse, make_context("another run"))
     run_sql("CREATE TABLE copy (id BIGINT, name VARCHAR(20))")
 
-    unload(warehouse, columns=["id", "name"], where="id > 1", tag="first")
+    done = unload(warehouse, columns=["id", "name"], where="id > 1", tag="first")
 
+    assert done["snapshot_id"] == 1
     assert sorted(run_sql("SELECT * FROM copy")) == [(2, None), (3, "Cid")]
+
+
+def test_columns_that_are_called_as_words_of_sql(run_sql: Any, warehouse: str):
+    table = Catalog(warehouse).create_table("shop.users", schema={"order": "INT", "group": "INT"})
+    table.write(pa.table({"order": [1], "group": [2]}, pa.schema([("order", pa.int32()), ("group", pa.int32())])))
+    run_sql('CREATE TABLE copy ("group" INT, "order" INT)')
+
+    unload(warehouse)
+
+    assert run_sql("SELECT * FROM copy") == [(2, 1)]
+
+
+def test_rows_of_a_system_table_are_of_no_snapshot(run_sql: Any, warehouse: str):
+    load(warehouse)
+    run_sql("CREATE TABLE copy (snapshot_id BIGINT)")
+
+    assert unload(warehouse, table="shop.users$snapshots", columns=["snapshot_id"])["snapshot_id"] is None
+    assert run_sql("SELECT * FROM copy") == [(1,)]
+
+
+def test_a_database_without_a_connection_is_not_tried_again(warehouse: str):
+    with pytest.raises(AirflowFailException, match="connection nowhere .* is not defined"):
+        load(warehouse, sql_conn_id="nowhere")
+
+
+@pytest.mark.parametrize("batch_rows", [0, "0", "many", 1.5])
+def test_batches_have_rows(run_sql: Any, warehouse: str, batch_rows: Any):
+    load(warehouse)
+    with pytest.raises(AirflowFailException, match=f"batch_rows={batch_rows!r}.*at least 1"):
+        unload(warehouse, batch_rows=batch_rows)
 
 
 def test_a_statement_before_makes_a_repeat_safe(run_sql: Any, warehouse: str):
