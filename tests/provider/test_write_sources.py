@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog
+from tests.provider.conftest import make_context
 
 pytestmark = pytest.mark.airflow
 
@@ -54,6 +55,16 @@ def test_a_mistake_is_found_before_spark_starts(
     with pytest.raises(AirflowFailException, match=message):
         write(warehouse, context, launcher="subprocess", **{"source": csv, "format": "csv", **fields})
     assert not Path(warehouse).exists()
+
+
+def test_brackets_are_part_of_a_name(warehouse: str, context: dict[str, Any], csv: str):
+    columns = {"id": "BIGINT", "name": "STRING"}
+    path = Path(csv).with_name("rows [1].csv")
+    path.write_text("id,name\n3,Cid\n")
+    how = {"format": "csv", "columns": columns, "launcher": "in_process"}
+
+    assert write(warehouse, context, source=str(path), **how)["details"]["rows"] == 1
+    assert write(warehouse, make_context("2"), source=f"{path.parent}/row[a-z].csv", **how)["details"]["rows"] == 2
 
 
 def test_a_csv_creates_a_table_with_columns(warehouse: str, context: dict[str, Any], csv: str):

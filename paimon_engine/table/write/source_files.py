@@ -120,9 +120,12 @@ def source_bytes(source: str | Sequence[str], config: EnvConfig) -> int:
 
 
 def _expand(storage: Any, source: str) -> list[Any]:
-    """Files of a path: the file itself, the files of a directory, or those that match a wildcard in the last part."""
+    """Files of a path: the file itself, the files of a directory, or those that match a wildcard in the last part.
+
+    Brackets are often part of a name, `orders [1].csv`: they are a wildcard only where there is no such file.
+    """
     directory, _, pattern = source.rpartition("/")
-    if any(sign in pattern for sign in "*?["):
+    if any(sign in pattern for sign in "*?") or ("[" in pattern and not storage.exists(source)):
         found = [
             info for info in storage.list(directory or ".") if fnmatch.fnmatch(info.path.rsplit("/", 1)[-1], pattern)
         ]
