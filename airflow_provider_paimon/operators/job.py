@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 from airflow.sdk import conf
@@ -444,13 +445,17 @@ class PaimonDeletingOperator(PaimonActionOperator):
 
 
 def xcom_of(result: engine.JobResult) -> dict[str, Any]:
-    """The result for XCom, which is stored in Airflow's database: long lists are cut, `omitted` says by how much."""
+    """The result for XCom, which is stored in Airflow's database.
+
+    Long lists and maps are cut, `omitted` says by how much.
+    """
     value: dict[str, Any] = json.loads(result.to_json())
     details = value["details"]
     omitted = {}
     for name, items in list(details.items()):
-        if isinstance(items, list) and len(items) > _XCOM_ITEMS_MAX:
-            details[name] = items[:_XCOM_ITEMS_MAX]
+        if isinstance(items, list | dict) and len(items) > _XCOM_ITEMS_MAX:
+            kept = islice(items.items() if isinstance(items, dict) else items, _XCOM_ITEMS_MAX)
+            details[name] = type(items)(kept)
             omitted[name] = len(items) - _XCOM_ITEMS_MAX
     if omitted:
         details["omitted"] = omitted

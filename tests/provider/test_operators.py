@@ -536,12 +536,15 @@ def test_no_secret_is_part_of_a_job(monkeypatch, context):
 
 def test_results_are_plain_json_and_of_bounded_size():
     details = {"deleted": [{"path": str(number)} for number in range(1000)], "expired_snapshots": (1, 2)}
+    details |= {"kept_by_tags": {str(number): 1 for number in range(400)}, "levels": {"0": 1}}
 
     value = xcom_of(JobResult("expired", "expire_snapshots", TABLE, None, 1.0, details))
 
     assert json.loads(json.dumps(value)) == value
     assert len(value["details"]["deleted"]) == 100
-    assert value["details"]["omitted"] == {"deleted": 900}
+    assert value["details"]["omitted"] == {"deleted": 900, "kept_by_tags": 300}
+    assert list(value["details"]["kept_by_tags"].items())[-1] == ("99", 1)
+    assert value["details"]["levels"] == {"0": 1}
     assert value["details"]["expired_snapshots"] == [1, 2]
 
 
