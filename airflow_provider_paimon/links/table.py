@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowException
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, PaimonError
 
 if TYPE_CHECKING:
     from airflow_provider_paimon.operators.job import PaimonJobOperator
 
 _PARTS: Final = ("conn_id", "warehouse", "database", "table", "path", "snapshot_id")
+
+logger = logging.getLogger(__name__)
 
 
 class PaimonTableLink(BaseOperatorLink):
@@ -28,13 +32,19 @@ class PaimonTableLink(BaseOperatorLink):
     name = "Paimon table"
 
     def get_link(self, operator: PaimonJobOperator, *, ti_key: Any) -> str:  # noqa: ARG002
-        """The address; requested once the task has succeeded, and stored by Airflow.
+        """The address; requested once the task has ended, also by an error, and stored by Airflow.
+
+        It is empty where there is no table: then the error of the task says why, and should be the last one in its log.
 
         Raises: InvalidArgumentError if `table_url` has an unknown placeholder.
         """
         template = conf.get("paimon", "table_url", fallback="")
-        hook, name = operator.hook(), operator.table
-        path = hook.table(name).path
+        try:
+            hook, name = operator.hook(), operator.table
+            path = hook.table(name).path
+        except (PaimonError, AirflowException, OSError) as error:
+            logger.debug("There is no link to the table: %s", error)
+            return ""
         if not template:
             return path if "://" in path else Path(path).absolute().as_uri()
         database, _, table = ("", "", "") if "/" in name else name.partition(".")

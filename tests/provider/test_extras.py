@@ -86,6 +86,31 @@ def test_a_task_links_into_the_data_catalog(lake: str, warehouse: str, monkeypat
     assert link_of(run, "compact_flights") == f"https://catalog.example.com/lake/air/flights?at=4&of={path}"
 
 
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"table": "air.none"}, "there is no table"),
+        ({"paimon_conn_id": "nowhere"}, "connection nowhere is not defined"),
+        ({"paimon_conn_id": None, "warehouse": "nonsense://x"}, "nonsense"),
+        ({"storage_options": "none"}, "storage_options must be a mapping"),
+    ],
+    ids=str,
+)
+def test_the_last_error_of_a_log_is_that_of_the_task(
+    lake: str, fields: dict[str, Any], error: str, capfd: pytest.CaptureFixture
+):
+    given = {"table": TABLE, "paimon_conn_id": lake, "launcher": "in_process", **fields}
+    with DAG("no_link", schedule=None) as dag:
+        PaimonCompactOperator(task_id="t", **given)
+
+    run = run_dag(dag)
+
+    assert (states_of(run), link_of(run, "t")) == ({"t": "failed"}, "")
+    log = capfd.readouterr().out
+    assert error in log
+    assert "Failed to push" not in log
+
+
 @pytest.mark.parametrize("template", ["https://x/{tabel}", "https://x/{", "https://x/{}"])
 def test_a_template_that_cannot_be_filled_in_is_named(lake: str, template: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AIRFLOW__PAIMON__TABLE_URL", template)
