@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import attrs
@@ -75,7 +75,10 @@ class TableAddress:
     @classmethod
     def parse(cls, uri: str) -> TableAddress:
         """What the address says. Raises: ValueError."""
-        parts = sanitize_uri(urlsplit(uri))
+        parts = urlsplit(uri)
+        if parts.scheme != SCHEME:
+            raise ValueError(f"{uri} is not an address of a table; {_FORM}")
+        parts = sanitize_uri(parts)
         database, table = (unquote(part) for part in parts.path.strip("/").split("/"))
         return cls(unquote(parts.netloc), f"{database}.{table.removesuffix(_TAGS)}", table.endswith(_TAGS))
 
@@ -176,16 +179,37 @@ class PaimonTable(Asset, TableTasks):
         return self
 
 
+_Name = TypeVar("_Name")
+
+
+def as_table(given: _Name | Asset) -> _Name | PaimonTable:
+    """An asset that was made of the address of a table as that table; all else unchanged.
+
+    Raises: InvalidArgumentError for an asset of something else.
+    """
+    if isinstance(given, PaimonTable) or not isinstance(given, Asset):
+        return given
+    address = table_address(given.uri)
+    if address is None or address.is_tags:
+        raise InvalidArgumentError(f"the asset {given.uri} is not a table; give a paimon_table, or {_FORM}")
+    names = ("name", "group", "extra", "watchers", "access_control")
+    asset: dict[str, Any] = {name: getattr(given, name) for name in names}
+    if "/" in address.alias:
+        return PaimonTable(address.table, warehouse=address.alias, **asset)
+    return PaimonTable(address.table, address.alias, **asset)
+
+
 def place_of(
-    table: str | PaimonTable,
+    table: str | Asset,
     conn_id: str | None,
     warehouse: str | None,
     storage_options: Mapping[str, Any] | str | None,
 ) -> tuple[str, str | None, str | None, Mapping[str, Any] | str | None]:
-    """Name, connection, warehouse and store's options of a table that was given by its name, or as a `paimon_table`.
+    """Name, connection, warehouse and store's options of a table that was given by its name, or as an asset.
 
-    Raises: InvalidArgumentError if both a `paimon_table` and an argument say where it is.
+    Raises: InvalidArgumentError if both the asset and an argument say where it is, or it is not a table.
     """
+    table = as_table(table)
     if not isinstance(table, PaimonTable):
         return table, conn_id, warehouse, storage_options
     table.check_alone(conn_id, warehouse)

@@ -11,12 +11,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from airflow.sdk import conf
+from airflow.sdk import Asset, conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets, outlets_of
-from airflow_provider_paimon.assets import PaimonTable, added_options, is_from_mapped
+from airflow_provider_paimon.assets import PaimonTable, added_options, as_table, is_from_mapped
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.deferral import leave_to_itself, taken_over
 from airflow_provider_paimon.hooks.paimon import PaimonHook
@@ -114,7 +114,7 @@ class PaimonJobOperator(FileTemplates):
     def __init__(
         self,
         *,
-        table: str | PaimonTable,
+        table: str | Asset,
         action: str = "",
         arguments: Mapping[str, Any] | str | None = None,
         paimon_conn_id: str | None = None,
@@ -138,6 +138,7 @@ class PaimonJobOperator(FileTemplates):
         **kwargs: Any,
     ) -> None:
         """A `PaimonTable` gives connection, options and outlets too; arguments given here take precedence."""
+        table = as_table(table)
         if isinstance(table, PaimonTable):
             table.check_alone(paimon_conn_id, warehouse)
             paimon_conn_id, warehouse = table.conn_id, table.warehouse

@@ -23,7 +23,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_paimon.assets import PaimonTable, place_of
+from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import renderers, text
 from airflow_provider_paimon.tag_schedule import day_of_tag
@@ -60,7 +60,7 @@ class PaimonTagPartitionsOperator(BaseOperator):
     def __init__(
         self,
         *,
-        table: str | PaimonTable,
+        table: str | Asset,
         asset: Asset,
         tags: str = DAYS,
         since: str | None = None,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from airflow.sdk import Asset
+
 from airflow_provider_paimon import engine
-from airflow_provider_paimon.assets import PaimonTable
+from airflow_provider_paimon.assets import PaimonTable, as_table
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.operators.create import option_text
 from airflow_provider_paimon.operators.job import PaimonActionOperator
@@ -47,7 +49,7 @@ class PaimonWriteOperator(PaimonActionOperator):
     def __init__(
         self,
         *,
-        source: str | Sequence[str] | PaimonTable,
+        source: str | Sequence[str] | Asset,
         format: str = "parquet",  # noqa: A002 - what users of files call it
         overwrite: Mapping[str, Any] | str | None = None,
         row_kind_column: str | None = None,
@@ -62,6 +64,7 @@ class PaimonWriteOperator(PaimonActionOperator):
         source_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        source = as_table(source)
         fields: dict[str, Any] = {**locals()}
         place: PaimonTable | None = None
         if isinstance(source, PaimonTable):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk import Asset, BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_paimon import engine
-from airflow_provider_paimon.assets import PaimonTable, place_of
+from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import renderers, templates
 from airflow_provider_paimon.triggers.table import NEVER_COMES, PaimonTableTrigger
@@ -51,7 +51,7 @@ class PaimonTableSensor(BaseSensorOperator):
     def __init__(
         self,
         *,
-        table: str | PaimonTable,
+        table: str | Asset,
         fields: Mapping[str, Any],
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider_paimon.assets import PaimonTable, is_from_mapped
+from airflow.sdk import Asset
+
+from airflow_provider_paimon.assets import is_from_mapped
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.operators.job import PaimonActionOperator
 from airflow_provider_paimon.rendered import text
@@ -51,7 +53,7 @@ class PaimonToFilesOperator(PaimonActionOperator):
         **kwargs: Any,
     ) -> None:
         fields: dict[str, Any] = {**locals()}
-        if isinstance(kwargs.get("table"), PaimonTable) and not is_from_mapped(self):
+        if isinstance(kwargs.get("table"), Asset) and not is_from_mapped(self):
             kwargs.setdefault("inlets", [kwargs["table"]])
         super().__init__(fields=fields, **kwargs)
         self.target_conn_id = target_conn_id

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow.sdk import BaseHook
+from airflow.sdk import Asset, BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.asset_events import describe_outlets
-from airflow_provider_paimon.assets import PaimonTable, is_from_mapped, place_of
+from airflow_provider_paimon.assets import PaimonTable, as_table, is_from_mapped, place_of
 from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
@@ -41,12 +41,13 @@ class PaimonTableTransfer(FileTemplates):
     def __init__(
         self,
         *,
-        table: str | PaimonTable,
+        table: str | Asset,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
         storage_options: Mapping[str, Any] | str | None = None,
         **kwargs: Any,
     ) -> None:
+        table = as_table(table)
         place = place_of(table, paimon_conn_id, warehouse, storage_options)
         if isinstance(table, PaimonTable) and not is_from_mapped(self):
             kwargs.setdefault("outlets" if self.action is not None else "inlets", [table])

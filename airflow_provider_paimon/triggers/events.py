@@ -7,10 +7,11 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from airflow.sdk import Asset
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_paimon import engine
-from airflow_provider_paimon.assets import PaimonTable, place_of
+from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import structure
 from airflow_provider_paimon.table_changes import Position, changes, position_now
@@ -50,7 +51,7 @@ class PaimonTableEventTrigger(BaseEventTrigger):
     def __init__(
         self,
         *,
-        table: str | PaimonTable,
+        table: str | Asset,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,
         storage_options: Mapping[str, str] | None = None,

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
+from airflow.sdk import Asset
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_paimon import engine
-from airflow_provider_paimon.assets import PaimonTable, place_of
+from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import templates
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, StorageError, UnsupportedError
@@ -39,7 +40,7 @@ class PaimonTableTrigger(BaseTrigger):
     def __init__(
         self,
         *,
-        table: str | PaimonTable,
+        table: str | Asset,
         kind: str,
         paimon_conn_id: str | None = None,
         warehouse: str | None = None,

@@ -192,7 +192,8 @@ def test_events_of_a_run(lake: str, source: str):
         again = PaimonCompactOperator(task_id="again", full=True, outlets=[flights], **flights, **IN_PROCESS)
         quiet = PaimonExpireSnapshotsOperator(task_id="expire", retain_max=5, **flights)
         tag = PaimonCreateTagOperator(task_id="tag", tag="2013-01-05", **flights)
-        other = PaimonExpireSnapshotsOperator(task_id="report", retain_max=9, outlets=[Asset("done")], **flights)
+        others = [Asset("done"), Asset("s3://lake/other/done")]
+        other = PaimonExpireSnapshotsOperator(task_id="report", retain_max=9, outlets=others, **flights)
         write >> plan >> compact >> again >> quiet >> tag >> other
 
     run = run_dag(dag)
@@ -208,7 +209,7 @@ def test_events_of_a_run(lake: str, source: str):
     assert events["tag"] == (f"{uri}$tags", expected)
     # Neither a dry run, nor what had nothing to do; other assets as with any operator.
     assert events.keys() == {"write", "compact", "tag", "report"}
-    assert events["report"][0] == "done"
+    assert {uri for task, uri, _ in events_of(run) if task == "report"} == {asset.uri for asset in others}
 
 
 def test_another_run_with_the_same_key_tells_too(lake: str, source: str):

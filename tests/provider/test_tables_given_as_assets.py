@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import DAG, lineage
+from airflow.sdk import DAG, Asset, lineage
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.lineage import HookLineageCollector
 
@@ -19,6 +19,7 @@ from airflow_provider_paimon.assets import paimon_table
 from airflow_provider_paimon.decorators.write import PaimonWriteDecoratedOperator
 from airflow_provider_paimon.hooks.commit import PaimonCommitHook
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from airflow_provider_paimon.sensors.tag import PaimonTagSensor
 from airflow_provider_paimon.transfers.paimon_to_files import PaimonToFilesOperator
 from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
@@ -53,6 +54,29 @@ def test_a_table_is_given_by_name_or_as_an_asset(taker: str):
     assert (made.table, made.paimon_conn_id, made.warehouse) == ("shop.orders", "lake", "/lake")
     assert made.storage_options == {"s3.region": "eu", "s3.endpoint": "http://s"}
     assert TAKERS[taker](table="shop.orders", paimon_conn_id="lake").table == "shop.orders"
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_a_plain_asset_of_the_same_address_is_the_table(taker: str):
+    plain = Asset("orders", "paimon://lake/shop/orders", extra={"team": "shop"})
+
+    made = TAKERS[taker](table=plain)
+
+    assert (made.table, made.paimon_conn_id, made.warehouse) == ("shop.orders", "lake", None)
+    assert all(known == plain for known in [*getattr(made, "inlets", ()), *getattr(made, "outlets", ())])
+    assert TAKERS[taker](table=Asset("paimon://%2Flake/shop/orders")).warehouse == "/lake"
+    for other in ("s3://lake/shop/orders", "paimon://lake/shop/orders$tags", "orders"):
+        with pytest.raises(InvalidArgumentError, match="is not a table"):
+            TAKERS[taker](table=Asset(other))
+
+
+def test_a_plain_asset_is_written_and_read(catalog: Catalog):
+    plain = Asset(paimon_table(TABLE, warehouse=catalog.warehouse).uri)
+    copy = Asset(paimon_table("air.copy", warehouse=catalog.warehouse).uri)
+    write = PaimonWriteOperator(task_id="t", table=copy, source=plain, create={}, launcher="in_process")
+
+    assert (write.inlets, write.outlets) == ([plain], [copy])
+    assert write.execute(make_context())["details"]["rows"] == 3
 
 
 @pytest.mark.parametrize("taker", TAKERS)
