@@ -18,6 +18,7 @@ class PaimonCreateBranchOperator(PaimonActionOperator):
     """
 
     action_name = "create_branch"
+    needs_value = ("tag", "snapshot")
 
     def __init__(
         self,

@@ -391,6 +391,8 @@ class PaimonActionOperator(PaimonJobOperator):
     action_name: ClassVar[str]
     more_templates: ClassVar[Sequence[str]] = ()
     """Arguments that are templates without being fields of the action."""
+    needs_value: ClassVar[Sequence[str]] = ()
+    """Fields without which the action does something else: a template of one that leaves nothing is refused."""
     action_fields: ClassVar[Sequence[str]] = ()
     """Names of the action's fields; found by the constructors of the operator and of those that it builds on."""
 
@@ -412,9 +414,19 @@ class PaimonActionOperator(PaimonJobOperator):
         super().__init__(action=self.action_name, **kwargs)
         for name in self.action_fields:
             setattr(self, name, fields[name])
+        self._given = frozenset(name for name in self.needs_value if fields[name] is not None)
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
-        """Fields of the action's spec, after templates were rendered."""
+        """Fields of the action's spec, after templates were rendered.
+
+        Raises: InvalidArgumentError.
+        """
+        for name in sorted(self._given):
+            if text(getattr(self, name)) is None:
+                raise InvalidArgumentError(
+                    f"{self.action_name}: {name} was given, and its template left no value; without it the action does "
+                    f"something else: give a value, or leave {name} out"
+                )
         return {name: getattr(self, name) for name in self.action_fields}
 
     def work(self) -> Mapping[str, Any]:

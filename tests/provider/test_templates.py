@@ -13,8 +13,11 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.assets import paimon_table
+from airflow_provider_paimon.operators.branches import PaimonCreateBranchOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.consumers import PaimonResetConsumerOperator
 from airflow_provider_paimon.operators.create import PaimonCreateTableOperator
+from airflow_provider_paimon.operators.repair import PaimonEmptyQuarantineOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from airflow_provider_paimon.sensors.snapshot import PaimonSnapshotSensor
 from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
@@ -155,6 +158,30 @@ def test_other_structures_are_refused_by_their_name(
 
     with pytest.raises(AirflowFailException, match=message):
         operator.execute(make_context())
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "name"),
+    [
+        (PaimonResetConsumerOperator, {"consumer": "reader"}, "next_snapshot"),
+        (PaimonEmptyQuarantineOperator, {"older_than": "1 d"}, "quarantine"),
+        (PaimonCreateBranchOperator, {"branch": "trial"}, "tag"),
+        (PaimonCreateBranchOperator, {"branch": "trial"}, "snapshot"),
+    ],
+)
+def test_a_template_without_a_value_does_nothing_else(
+    catalog: Catalog, kind: type[Any], fields: dict[str, Any], name: str, native: bool
+):
+    catalog.table(TABLE).reset_consumer("reader", next_snapshot=2)
+
+    for value in (None, ""):
+        operator = rendered(kind, {name: value}, native=native, warehouse=catalog.warehouse, **fields)
+        with pytest.raises(AirflowFailException, match=f"{name} was given, and its template left no value"):
+            operator.execute(make_context())
+
+    assert catalog.table(TABLE).consumers()["next_snapshot_id"].to_pylist() == [2]
+    assert catalog.table(TABLE).branches().num_rows == 0
+    assert kind(task_id="t", table=TABLE, warehouse=catalog.warehouse, **fields).execute(make_context())
 
 
 def test_a_template_replaces_the_options_of_an_asset_only_where_it_has_none(warehouse: str):
