@@ -34,6 +34,9 @@ _FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False, "1": Tr
 _LITERAL_MAX: Final = 100_000
 """Characters of a list or map as Python writes it: longer ones are JSON."""
 _INTEGER: Final = re.compile(r"\s*[+-]?\d{1,19}\s*")
+_SPAN: Final = re.compile(
+    r"(?:(?P<days>-?\d{1,9}) days?, )?(?P<hours>\d{1,2}):(?P<minutes>\d{2}):(?P<seconds>\d{2}(?:\.\d{1,6})?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ def _read_size(value: Any, _: Edge) -> Any:
     return parse_size_bytes(value) if isinstance(value, str) else value
 
 
-def _read_duration(value: Any, _: Edge) -> Any:
+def _read_duration(value: Any, edge: Edge) -> Any:
+    value = _rendered_span(value, edge)
     if isinstance(value, timedelta):
         return timedelta_ms(value)
     return parse_duration_ms(value) if isinstance(value, str) else value
@@ -123,7 +127,14 @@ def _read_duration(value: Any, _: Edge) -> Any:
 def _read_moment(value: Any, edge: Edge) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    value = _rendered_span(value, edge)
     return moment_ms("time", value, now_ms=now_ms() if edge.now_ms is None else edge.now_ms, zone=edge.zone)
+
+
+def _rendered_span(value: Any, edge: Edge) -> Any:
+    """The timedelta of which a template has made the text `3 days, 1:00:00`; all else unchanged."""
+    found = _SPAN.fullmatch(value.strip()) if edge.is_rendered and isinstance(value, str) else None
+    return value if found is None else timedelta(**{unit: float(part) for unit, part in found.groupdict("0").items()})
 
 
 def _read_condition(value: Any, _: Edge) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from airflow_provider_paimon.operators.branches import PaimonCreateBranchOperato
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.consumers import PaimonResetConsumerOperator
 from airflow_provider_paimon.operators.create import PaimonCreateTableOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.repair import PaimonEmptyQuarantineOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
-from airflow_provider_paimon.sensors.snapshot import PaimonSnapshotSensor
+from airflow_provider_paimon.sensors.snapshot import PaimonFreshnessSensor, PaimonSnapshotSensor
 from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
 from airflow_provider_paimon.transfers.sql_to_paimon import SqlToPaimonOperator
 from paimon_engine import Catalog, InvalidArgumentError
@@ -70,6 +72,15 @@ def test_what_renders_to_nothing_is_not_given(catalog: Catalog, source: str, nat
     assert written.execute(make_context())["details"]["rows"] == 2
     looks = rendered(PaimonSnapshotSensor, {"storage_options": None}, native=native, warehouse=catalog.warehouse)
     assert looks.execute(make_context())["snapshot_id"] == 4
+
+
+def test_time_spans(catalog: Catalog, native: bool):
+    looks = rendered(PaimonFreshnessSensor, {"max_age": timedelta(days=1)}, native=native, warehouse=catalog.warehouse)
+
+    assert looks.execute(make_context())["snapshot_id"] == 3
+    values = {"older_than": timedelta(hours=1)}
+    expires = rendered(PaimonExpireSnapshotsOperator, values, native=native, warehouse=catalog.warehouse)
+    assert expires.execute(make_context())["status"] == "noop"
 
 
 def test_sources_and_the_table_to_create(warehouse: str, tmp_path: Path, native: bool):

@@ -118,6 +118,25 @@ def test_templates_write_none_where_there_is_no_value():
     assert read("delete_tag", "tag", "None", Edge()) == "None"
 
 
+@pytest.mark.parametrize(
+    "span",
+    [
+        timedelta(days=3), timedelta(days=1, hours=2), timedelta(hours=30, minutes=5), timedelta(minutes=7),
+        timedelta(days=400, seconds=1.5),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_templates_make_texts_of_time_spans(span: timedelta):
+    rendered = Edge(now_ms=NOW_MS, zone=UTC, is_rendered=True)
+
+    assert read("create_tag", "time_retained", str(span), rendered) == span // timedelta(milliseconds=1)
+    assert read("expire_snapshots", "older_than", str(span), rendered) == NOW_MS - span // timedelta(milliseconds=1)
+    with pytest.raises(InvalidArgumentError, match="time_retained"):
+        read("create_tag", "time_retained", str(-span), rendered)
+    with pytest.raises(InvalidArgumentError, match="time_retained"):
+        read("create_tag", "time_retained", str(span), EDGE)
+
+
 def test_specs_made_in_python_are_read_too():
     found = ACTIONS["compact"].spec(full="False", max_bytes="1 kb", partition_idle_time=timedelta(days=1))
 
