@@ -270,10 +270,16 @@ class Aggregation:
                 f"'fields.{wrong[0]}.aggregate-function'"
             )
         values = [field for field in schema.row_type if field.name not in self._keys]
+        self._removes = options.aggregation_remove_record_on_delete
+        kept = [field.name for field in values if options.ignore_retract(field.name)]
+        if self._removes and kept:
+            raise InvalidArgumentError(
+                f"'aggregation.remove-record-on-delete' does not go together with 'fields.{kept[0]}.ignore-retract', "
+                "which Java refuses when it reads the table; leave one of them out"
+            )
         chosen = aggregates(schema, [field.name for field in values if field.name not in ordering])
         others = {field.name: _without_function(field, options, orders=field.name in ordering) for field in values}
         self._aggregates = {**others, **chosen}
-        self._removes = options.aggregation_remove_record_on_delete
 
     def __call__(self, window: Window) -> pa.RecordBatch:
         """One row per key: rows[n] → rows[k], in key order.

@@ -68,6 +68,10 @@ PU, AGG = {"merge-engine": "partial-update"}, {"merge-engine": "aggregation"}
         ({**AGG, "fields.zz.aggregate-function": "max"}, "no column 'zz'"),
         ({**AGG, "fields.a.aggregate-function": "max", "sequence.field": "a"}, "'a' orders versions"),
         ({**AGG, "fields.default-aggregate-function": "sum"}, "set 'fields.b.aggregate-function'"),
+        (
+            {**AGG, "aggregation.remove-record-on-delete": "true", "fields.b.ignore-retract": "true"},
+            "does not go together with 'fields.b.ignore-retract'",
+        ),
         ({"merge-engine": "first-row", "sequence.field": "a"}, "'sequence.field' cannot"),
         ({"merge-engine": "first-row", "changelog-producer": "input"}, "not with 'input'"),
         ({"merge-engine": "first-row", "deletion-vectors.enabled": "true"}, "'deletion-vectors.enabled'"),
