@@ -50,6 +50,8 @@ def options() -> str:
 
 def other_options() -> str:
     """Options without a typed default: those of reads and of columns, those without an effect here, those refused."""
+    from paimon_engine.options.older_names import OLDER_NAMES
+
     known = json.loads(_KNOWN.read_text(encoding="utf-8"))
     listed = {option.key for option in found_options()}
     more = [name for name in known["implemented"] if name not in listed]
@@ -58,6 +60,8 @@ def other_options() -> str:
     harmless = {reason: [name for name in names if name not in listed] for reason, names in known["harmless"].items()}
     rows = [[plain(reason), ", ".join(map(code, names))] for reason, names in harmless.items() if names]
     parts.append(table(["Why", "Options"], rows))
+    parts += ["## Older names", "An option under an older name means what its newest name means, as in Java."]
+    parts.append(table(["Older name", "Newest name"], [[code(old), code(new)] for old, new in OLDER_NAMES.items()]))
     parts += ["## Refused", "A table that sets one of these gets an `UnsupportedError` that names it."]
     rows = [[doing, ", ".join(map(code, names))] for doing, names in known["refused"].items()]
     parts.append(table(["Refused when", "Options"], rows))

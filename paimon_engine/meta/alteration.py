@@ -37,6 +37,7 @@ from paimon_engine.meta.schema_change import (
 from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.meta.type_text import to_data_type
 from paimon_engine.options.iceberg import check_stored
+from paimon_engine.options.older_names import newest_name, spelled, with_newest_names
 from paimon_engine.types import (
     ArrayType,
     DataField,
@@ -397,17 +398,20 @@ def _move(columns: RowType, change: MoveColumn) -> RowType:
 
 def _check_option(draft: _Draft, key: str, value: str | None) -> None:
     """Refuses what must not change once there are snapshots; None removes the option."""
-    old = draft.stored.get(key)
-    if old == value or not draft.has_snapshots:
+    name = newest_name(key)
+    others = {other: text for other, text in draft.schema.options.items() if other != key}
+    changed = others if value is None else {**others, key: value}
+    old, new = with_newest_names(draft.stored).get(name), with_newest_names(changed).get(name)
+    if old == new or not draft.has_snapshots:
         return
-    if key in FIXED_OPTIONS:
+    if name in FIXED_OPTIONS:
         raise InvalidArgumentError(
-            f"'{key}' says what the stored files mean, so it cannot change once there is a snapshot; "
+            f"{spelled(key)} says what the stored files mean, so it cannot change once there is a snapshot; "
             "create a new table with it, and write the rows there"
         )
     if key == "bucket":
-        _check_bucket(old, value)
-    if key == "deletion-vectors.enabled" and (old or "false").lower() != (value or "false").lower():
+        _check_bucket(old, new)
+    if key == "deletion-vectors.enabled" and (old or "false").lower() != (new or "false").lower():
         _check_vectors(draft)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.schema import TableSchema
+from paimon_engine.options.older_names import newest_name, spelled
 
 FIXED_OPTIONS: Final = frozenset(
     {
@@ -49,12 +50,14 @@ def with_dynamic_options(schema: TableSchema, options: Mapping[str, str]) -> Tab
 
     Raises: InvalidArgumentError for an option whose change would make files be misread.
     """
-    for key, value in options.items():
-        stored = schema.options.get(key)
+    in_table = schema.table_options.raw
+    for given, value in options.items():
+        key = newest_name(given)
+        stored = in_table.get(key)
         if stored != str(value) and key in (FIXED_OPTIONS | {"bucket"}) - _OF_WRITERS:
             has = "is not set" if stored is None else f"is '{stored}'"
             raise InvalidArgumentError(
-                f"'{key}' = '{value}' cannot be chosen when the table is opened: it {has} in the table, and says what "
-                "the stored files mean; leave it out, or alter the table"
+                f"{spelled(given)} = '{value}' cannot be chosen when the table is opened: it {has} in the table, and "
+                "says what the stored files mean; leave it out, or alter the table"
             )
     return schema.with_options(options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from paimon_engine.options.older_names import newest_name
+
 _LISTS: Final = frozenset(
     {
         "bucket-key",
@@ -44,7 +46,7 @@ def _key(key: str, old: str, new: str) -> str:
 def _value(key: str, text: str, old: str, new: str) -> str:
     is_group = key.startswith(_FIELDS) and key.endswith(".sequence-group")
     is_index = key.startswith(_INDEX) and key.endswith(".columns")
-    return _renamed(text, old, new) if key in _LISTS or is_group or is_index else text
+    return _renamed(text, old, new) if newest_name(key) in _LISTS or is_group or is_index else text
 
 
 def _renamed(names: str, old: str, new: str) -> str:

@@ -18,6 +18,7 @@ from paimon_engine.errors import InvalidArgumentError, damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import INT_MAX, WRONG, integer_or_none, parse_object, reason, required_integer, texts
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
+from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.types import (
     ArrayType,
     AtomicType,
@@ -127,7 +128,7 @@ class TableSchema:
 
         Raises: InvalidArgumentError if these name a column that the table lacks.
         """
-        laid = replace(self, options={**self.options, **options})
+        laid = replace(self, options={**self.options, **with_newest_names(options)})
         if "sequence.field" in options:
             laid.check_sequence_fields()
         return laid

@@ -82,7 +82,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_special_columns(schema)
     for index in index_specs(schema.options):
         check_column(index, schema.row_type)
-    _check_scan_options(schema.options)
+    _check_scan_options(schema.table_options.raw)
     check_variants(schema)
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:

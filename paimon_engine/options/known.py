@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from paimon_engine.options.older_names import OLDER_NAMES
+
 _NAMES: Final = """
 add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
 async-file-write auto-create batch-scan-mode blob-as-descriptor blob-compaction.enabled blob-descriptor-field
@@ -113,4 +115,5 @@ OWN_OPTIONS: Final = frozenset({"commit-record.time-retained"})
 
 def is_known_option(name: str) -> bool:
     """Whether Java Paimon, or this engine, knows a table option of that name, or one for a column."""
-    return name in KNOWN_OPTIONS or name in OWN_OPTIONS or _OF_COLUMNS.fullmatch(name) is not None
+    named = name in KNOWN_OPTIONS or name in OWN_OPTIONS or name in OLDER_NAMES
+    return named or _OF_COLUMNS.fullmatch(name) is not None

@@ -20,10 +20,8 @@ class MergeOptions(OptionTexts):
 
     @property
     def ignore_delete(self) -> bool:
-        """Whether −U and −D records are dropped; of the older names the first one that is given counts, if any."""
-        older = (f"{engine}.ignore-delete" for engine in ("first-row", "deduplicate", "partial-update"))
-        given = next((key for key in ("ignore-delete", *older) if key in self.raw), "ignore-delete")
-        return self._bool(given, default=False)
+        """Whether −U and −D records are dropped."""
+        return self._bool("ignore-delete", default=False)
 
     @property
     def ignore_update_before(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, PaimonWarning
 from paimon_engine.options.known import KNOWN_OPTIONS, OWN_OPTIONS
+from paimon_engine.options.older_names import OLDER_NAMES
 
 STRICT_VARIABLE: Final = "PAIMON_ENGINE_STRICT_OPTIONS"
 """Environment variable that, with the value `true` or `1`, has every unknown name refused."""
@@ -55,9 +56,7 @@ _OF_COLUMNS: Final = (
 """What may follow the names of columns in `fields.<columns>.`."""
 _OF_OTHERS: Final = frozenset(
     [
-        "blob.stored-descriptor-fields",
         "changelog-producer.compaction-interval",
-        "changelog-producer.lookup-wait",
         "changelog.precommit-compact",
         "changelog.precommit-compact.buffer-size",
         "changelog.precommit-compact.thread-num",
@@ -65,13 +64,10 @@ _OF_OTHERS: Final = frozenset(
         "comment",
         "commit.custom-listeners",
         "compaction.bucket-distribution-strategy",
-        "compaction.early-max.file-num",
         "connector",
-        "deduplicate.ignore-delete",
         "end-input.watermark",
         "external",
         "filesystem.job-level-settings.enabled",
-        "first-row.ignore-delete",
         "format-table.repair.collect-statistics",
         "format-table.statistics.parallelism",
         "is_managed_location",
@@ -90,7 +86,6 @@ _OF_OTHERS: Final = frozenset(
         "lookup.refresh.time-periods-blacklist",
         "object-location",
         "owner",
-        "partial-update.ignore-delete",
         "partition.idle-time-to-done",
         "partition.mark-done-action.mode",
         "partition.mark-done.recover-from-state",
@@ -123,10 +118,8 @@ _OF_OTHERS: Final = frozenset(
         "scan.watermark.alignment.update-interval",
         "scan.watermark.emit.strategy",
         "scan.watermark.idle-timeout",
-        "sink.clustering.by-columns",
         "sink.clustering.sample-factor",
         "sink.clustering.sort-in-cluster",
-        "sink.clustering.strategy",
         "sink.committer-cpu",
         "sink.committer-memory",
         "sink.committer-operator-chaining",
@@ -147,7 +140,6 @@ _OF_OTHERS: Final = frozenset(
         "sink.writer-cpu",
         "sink.writer-memory",
         "sink.writer-refresh-detectors",
-        "snapshot.expire.clean-empty-directories",
         "source.checkpoint-align.enabled",
         "source.checkpoint-align.timeout",
         "source.operator-uid.suffix",
@@ -157,7 +149,6 @@ _OF_OTHERS: Final = frozenset(
         "unaware-bucket.compaction.parallelism",
         "unaware-bucket.no-shuffle",
         "vector-search.lateral-join.parallelism",
-        "write.compaction-skip",
         "write.data-evolution.update-conflict-retry.max-attempts",
         "write.data-evolution.update-conflict-retry.wait-ms",
         "write.hive-style-dynamic-partition.enabled",
@@ -167,9 +158,9 @@ _OF_OTHERS: Final = frozenset(
         "write.use-v2-write",
     ]
 )
-"""Options of the connectors of Flink and Spark, older names of options, and what catalogs note in tables."""
+"""Options of the connectors of Flink and Spark, and what catalogs note in tables."""
 
-_KNOWN: Final = KNOWN_OPTIONS | OWN_OPTIONS | _OF_OTHERS
+_KNOWN: Final = KNOWN_OPTIONS | OWN_OPTIONS | OLDER_NAMES.keys() | _OF_OTHERS
 
 
 def is_known(name: str) -> bool:

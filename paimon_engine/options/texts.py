@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.units import parse_duration_ms, parse_size_bytes
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
@@ -19,9 +20,15 @@ _NAME_PART_BYTES_MAX: Final = 120
 
 @dataclass(frozen=True)
 class OptionTexts:
-    """Texts by key. What cannot be parsed raises InvalidArgumentError naming its key."""
+    """Texts by key, under its newest name.
+
+    What cannot be parsed raises InvalidArgumentError naming its key.
+    """
 
     raw: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "raw", with_newest_names(self.raw))
 
     def check(self) -> None:
         """Looks at the value of every option that has a property here.

@@ -12,7 +12,6 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.options.texts import OptionTexts
 
 SHREDDING_SCHEMA: Final = "variant.shreddingSchema"
-_FALLBACK: Final = "parquet.variant.shreddingSchema"
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class VariantOptions(OptionTexts):
     @property
     def variant_shredding_schema(self) -> str | None:
         """JSON text of a ROW type: a type for each VARIANT column whose values are taken apart."""
-        return self.raw.get(SHREDDING_SCHEMA, self.raw.get(_FALLBACK))
+        return self.raw.get(SHREDDING_SCHEMA)
 
     @property
     def variant_infers_shredding(self) -> bool:

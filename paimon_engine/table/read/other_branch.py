@@ -11,6 +11,7 @@ from typing import NamedTuple
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.paths import OTHER_BRANCHES, PRIMARY_BRANCH
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.table.read.read_request import SCAN_MODE, ReadRequest, Scope, State, locate, way_of
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import choose_snapshot, earliest_snapshot_id, read_snapshot
@@ -42,7 +43,7 @@ def locate_other_branch(table: TableHandle, request: ReadRequest, found: Scope) 
         return None
     if not isinstance(found, State):
         raise UnsupportedError(f"reading changes with '{option}' = '{name}' is not supported yet")
-    options = {key: str(value) for key, value in request.options.items() if key != "branch"}
+    options = with_newest_names({key: str(value) for key, value in request.options.items() if key != "branch"})
     request = replace(request, branch=None, options=options)
     branch = table.on_branch(name)
     mode, way, value = way_of(table, request, options)

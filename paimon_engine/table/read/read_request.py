@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.predicate import Condition
 from paimon_engine.specs import Index, Moment, Spec
 from paimon_engine.table.state.changelogs import earliest_change_id, read_commit
@@ -141,7 +142,7 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
 
     Raises: InvalidArgumentError, UnsupportedError, NotFoundError, CorruptTableError.
     """
-    options = {key: str(value) for key, value in request.options.items()}
+    options = _texts(request)
     _check_options(options)
     branch = _branch(request.branch, options)
     handle = table if branch in (None, table.paths.branch) else table.on_branch(branch)
@@ -178,9 +179,14 @@ def check_newest_schema(table: TableHandle, snapshot: Snapshot | None) -> None:
 
 def reads_latest(table: TableHandle, request: ReadRequest) -> bool:
     """Whether the read is of the latest snapshot, without any other choice."""
-    options = {key: str(value) for key, value in request.options.items()}
+    options = _texts(request)
     mode, way, _ = way_of(table, request, options)
     return way is None and mode in ("default", "full", "latest-full")
+
+
+def _texts(request: ReadRequest) -> Mapping[str, str]:
+    """The options of a read by their newest names."""
+    return with_newest_names({key: str(value) for key, value in request.options.items()})
 
 
 def _check_options(options: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from paimon_engine.meta.codec_rules import check_codecs, has_codecs
 from paimon_engine.meta.paths import OTHER_BRANCHES, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
 from paimon_engine.options import TableOptions
-from paimon_engine.options.names import check_names
+from paimon_engine.options.changed import check_changed
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.level_mode import check_switch
@@ -123,7 +123,7 @@ def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
     after = altered(before, changes, has_snapshots=latest is not None, time_ms=table.env.clock())
     if after is before:
         return before, before
-    check_names(after.options.keys() - before.options.keys())
+    check_changed(before.options, after.options)
     check_rules(after)
     check_branch(table.env, table.paths, after)
     if _is_writable(before.table_options):

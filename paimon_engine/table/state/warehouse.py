@@ -18,8 +18,8 @@ from paimon_engine.meta.codec_rules import check_codecs
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.meta.type_text import TypeLike, to_data_type
+from paimon_engine.options.changed import check_changed
 from paimon_engine.options.iceberg import check_stored
-from paimon_engine.options.names import check_names
 from paimon_engine.storage.publication import create_own
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
@@ -147,14 +147,15 @@ class TableDraft:
 
         Raises: InvalidArgumentError, UnsupportedError.
         """
-        check_names(self.options)
-        for key in self.options:
+        options = {key: _option_text(value) for key, value in self.options.items()}
+        check_changed({}, options)
+        for key in options:
             check_stored(key)
         return new_schema(
             columns_of(self.columns),
             primary_keys=self.primary_keys,
             partition_keys=self.partition_keys,
-            options={key: _option_text(value) for key, value in self.options.items()},
+            options=options,
             comment=self.comment,
             time_ms=env.clock(),
         )
