@@ -29,7 +29,10 @@ _DURATION_UNITS_MS: Final = {
     "ns": 1e-6, "nano": 1e-6, "nanos": 1e-6, "nanosecond": 1e-6, "nanoseconds": 1e-6,
     "us": 1e-3, "µs": 1e-3, "micro": 1e-3, "micros": 1e-3, "microsecond": 1e-3, "microseconds": 1e-3,
 }  # fmt: skip
-_NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([a-zµ]*)\s*", re.IGNORECASE)
+_NUMBER_AND_UNIT = re.compile(r"\s*(\d{1,40})\s*([a-zµ]*)\s*", re.IGNORECASE)
+_JAVA_BLANKS: Final = "".join(map(chr, range(33)))
+_JAVA_END: Final = 1 << 63
+_JAVA_DURATION_UNITS: Final = _DURATION_UNITS_MS.keys() - {"us"}
 _ISO_DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )  # fmt: skip
@@ -44,6 +47,24 @@ def parse_size_bytes(text: str) -> int:
     if match is None or match[2].lower() not in _SIZE_UNITS:
         raise InvalidArgumentError(f"{text!r} is not a size; write e.g. '128 mb', '64 kb' or a number of bytes")
     return int(match[1]) * _SIZE_UNITS[match[2].lower()]
+
+
+def java_size_bytes(text: str) -> int:
+    """Bytes of a size that Java, too, can read in an option of a table.
+
+    Raises: InvalidArgumentError.
+    """
+    size_bytes = parse_size_bytes(text)
+    number, _ = _java_number_and_unit(text)
+    if not number or size_bytes >= _JAVA_END:
+        raise InvalidArgumentError(f"{text!r} is not a size that Java reads: it has no digits, or 2^63 bytes or more")
+    return size_bytes
+
+
+def _java_number_and_unit(text: str) -> tuple[str, str]:
+    trimmed = text.strip(_JAVA_BLANKS)
+    unit = trimmed.lstrip("0123456789")
+    return trimmed[: len(trimmed) - len(unit)], unit.strip(_JAVA_BLANKS).lower()
 
 
 def size_text(size_bytes: int) -> str:
@@ -68,7 +89,28 @@ def parse_duration_ms(text: str) -> int:
     if iso is not None and any(iso.groups()):
         days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
         return int(days * DAY_MS + hours * 3.6e6 + minutes * 6e4 + seconds * 1e3)
-    raise InvalidArgumentError(f"{text!r} is not a duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")
+    raise InvalidArgumentError(f"{text!r} is not a duration; write e.g. '1 h', '10 s' or '7 d'")
+
+
+def java_duration_ms(text: str) -> int:
+    """Milliseconds of a duration that Java, too, can read in an option of a table: not those of ISO.
+
+    Raises: InvalidArgumentError, with the form that Java reads.
+    """
+    duration_ms = parse_duration_ms(text)
+    number, unit = _java_number_and_unit(text)
+    if number and unit in _JAVA_DURATION_UNITS and duration_ms < _JAVA_END:
+        return duration_ms
+    remedy = f"'{duration_text(duration_ms)}'" if 0 < duration_ms < _JAVA_END else "e.g. '1 h', '10 s' or '7 d'"
+    raise InvalidArgumentError(f"{text[:80]!r} is not a duration that Java reads; write {remedy}")
+
+
+def duration_text(duration_ms: int) -> str:
+    """The duration in its largest unit, as Java reads it: `1 h`."""
+    for unit, name in ((DAY_MS, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
+        if duration_ms % unit == 0:
+            return f"{duration_ms // unit} {name}"
+    return f"{duration_ms} ms"
 
 
 def timedelta_ms(value: timedelta) -> int:

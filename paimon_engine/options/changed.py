@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from paimon_engine.options.kinds import check_text
 from paimon_engine.options.names import check_names
 from paimon_engine.options.older_names import check_one_name
 
@@ -19,3 +20,5 @@ def check_changed(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     check_names(after.keys() - before.keys())
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     check_one_name(after, changed)
+    for name, text in changed.items():
+        check_text(name, text)

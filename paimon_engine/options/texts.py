@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
@@ -12,6 +13,7 @@ from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.units import parse_duration_ms, parse_size_bytes
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _DIGITS_MAX: Final = 40
 """More than any number that fits 64 bits has, and less than Python refuses to parse."""
 _NAME_PART_BYTES_MAX: Final = 120
@@ -42,32 +44,15 @@ class OptionTexts:
 
     def _int(self, key: str, default: int, *, bits: int = 32) -> int:
         text = self.raw.get(key)
-        if text is None:
-            return default
-        # No more than Java takes: Python's own parser ignores blanks and underscores.
-        if not _WHOLE_NUMBER.fullmatch(text):
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is not an integer; write digits only")
-        end = 1 << (bits - 1)
-        if len(text) > _DIGITS_MAX or not -end <= int(text) < end:
-            raise InvalidArgumentError(f"option '{key}' = {text[:_DIGITS_MAX]!r} does not fit {bits} bits")
-        return int(text)
+        return default if text is None else integer_of(key, text, bits=bits)
 
     def _float(self, key: str, default: float) -> float:
         text = self.raw.get(key)
-        if text is None:
-            return default
-        try:
-            return float(text.strip())
-        except ValueError as error:
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is not a number") from error
+        return default if text is None else number_of(key, text)
 
     def _bool(self, key: str, *, default: bool) -> bool:
         text = self.raw.get(key)
-        if text is None:
-            return default
-        if text.lower() not in ("true", "false"):
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is neither true nor false")
-        return text.lower() == "true"
+        return default if text is None else boolean_of(key, text)
 
     def _list(self, key: str) -> tuple[str, ...]:
         return split_list(self.raw.get(key, ""))
@@ -104,11 +89,11 @@ class OptionTexts:
 
     def _size(self, key: str, default: int) -> int:
         text = self.raw.get(key)
-        return default if text is None else self._named(key, parse_size_bytes, text)
+        return default if text is None else named(key, text, parse_size_bytes)
 
     def _duration(self, key: str, default_ms: int) -> int:
         text = self.raw.get(key)
-        return default_ms if text is None else self._named(key, parse_duration_ms, text)
+        return default_ms if text is None else named(key, text, parse_duration_ms)
 
     def _per_level(self, key: str) -> dict[int, str]:
         """Values such as `0:avro,5:parquet` by level."""
@@ -120,12 +105,38 @@ class OptionTexts:
                 f"option '{key}' = {self.raw[key]!r}; it looks like '0:avro,5:parquet'"
             ) from error
 
-    @staticmethod
-    def _named(key: str, parse: Callable[[str], int], text: str) -> int:
-        try:
-            return parse(text)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"option '{key}': {error}") from error
+
+def boolean_of(key: str, text: str) -> bool:
+    """The value of a switch. Raises: InvalidArgumentError naming the option."""
+    if text.lower() not in ("true", "false"):
+        raise InvalidArgumentError(f"option '{key}' = {text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def integer_of(key: str, text: str, *, bits: int) -> int:
+    """The value of an integer of so many bits. Raises: InvalidArgumentError naming the option."""
+    # No more than Java takes: Python's own parser ignores blanks and underscores.
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise InvalidArgumentError(f"option '{key}' = {text!r} is not an integer; write digits only")
+    end = 1 << (bits - 1)
+    if len(text) > _DIGITS_MAX or not -end <= int(text) < end:
+        raise InvalidArgumentError(f"option '{key}' = {text[:_DIGITS_MAX]!r} does not fit {bits} bits")
+    return int(text)
+
+
+def number_of(key: str, text: str) -> float:
+    """The value of a number that may have a fraction. Raises: InvalidArgumentError naming the option."""
+    if not _NUMBER.fullmatch(text.strip()) or not isfinite(float(text)):
+        raise InvalidArgumentError(f"option '{key}' = {text[:_DIGITS_MAX]!r} is not a number; write e.g. 0.5")
+    return float(text)
+
+
+def named(key: str, text: str, parse: Callable[[str], int]) -> int:
+    """What `parse` makes of the text of an option. Raises: InvalidArgumentError naming the option."""
+    try:
+        return parse(text)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"option '{key}': {error}") from error
 
 
 def split_list(text: str) -> tuple[str, ...]:
