@@ -1,5 +1,4 @@
 """Which options are switches, numbers, sizes and durations, with an effect here or not: Java parses them all.
-
 Source: the types in `CoreOptions` and `IcebergOptions` of the Java library, from 0.9 to its newest sources.
 """
 

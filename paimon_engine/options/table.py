@@ -42,6 +42,11 @@ class TableOptions(
 
     has_primary_key: bool = True
 
+    def _per_level(self, key: str) -> dict[int, str]:
+        found = super()._per_level(key)
+        # Append tables have no levels: Java writes all their files as the options without a level say.
+        return found if self.has_primary_key else {}
+
     @property
     def hides_level_0(self) -> bool:
         """Whether readers see new rows only after they have been compacted."""
@@ -281,9 +286,8 @@ class TableOptions(
         return self.raw.get(f"fields.{column}.stats-mode")
 
     def stats_mode_of_level(self, level: int) -> str:
-        """Statistics mode of the files of a level, for columns without their own; append tables have no levels."""
-        by_level = self._per_level("metadata.stats-mode.per.level") if self.has_primary_key else {}
-        return by_level.get(level, self.stats_mode)
+        """Statistics mode of the files of a level, for columns without their own."""
+        return self._per_level("metadata.stats-mode.per.level").get(level, self.stats_mode)
 
     @property
     def changelog_stats_mode(self) -> str | None:

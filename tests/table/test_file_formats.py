@@ -79,6 +79,17 @@ def test_options_choose_the_codec_and_java_reads_it(
     assert_same_rows(table.to_arrow(), oracle.read(table.path))
 
 
+def test_append_tables_have_no_levels(tmp_path: Path):
+    options = {"file.format.per.level": "0:avro", "file.compression.per.level": "0:lz4"}
+    table = Catalog(str(tmp_path)).create_table("db.a", schema=SCHEMA, options=options)
+    table.write(rows("a"))
+    table.write(rows("b"))
+    table.compact(full=True)
+
+    assert [(file.suffix, codec_of(file)) for file in files_of(table)] == [(".parquet", "ZSTD")] * 3
+    assert sorted(table.to_arrow()["k"].to_pylist()) == ["a", "b"]
+
+
 def test_the_zstd_level_makes_files_smaller(tmp_path: Path):
     data = pa.table({"k": [f"{n * 7919 % 50_000:x}" for n in range(50_000)], "v": pa.array(range(50_000), pa.int32())})
     sizes = []
