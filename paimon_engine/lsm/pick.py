@@ -21,10 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.lsm.levels import SortedRun
 from paimon_engine.options import TableOptions
-from paimon_engine.units import parse_size_bytes
 
 _OPTIMIZATION_INTERVAL = "compaction.optimization-interval"
 _TOTAL_SIZE_THRESHOLD = "compaction.total-size-threshold"
@@ -64,7 +62,7 @@ def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions,
         return Pick(tuple(runs), level_max, crossed)
     found = _pick_universal(runs, level_max, options)
     level_0 = sum(run.level == 0 for run in runs)
-    is_forced = options.raw.get(_FORCE_UP_LEVEL_0, "false").lower() == "true"
+    is_forced = options.compaction_forces_up_level_0
     if isinstance(found, Pick) or not level_0 or not (is_forced or options.needs_lookup):
         return found
     count = runs_of_similar_size(runs, level_0, options.compaction_size_ratio_percent)
@@ -80,20 +78,13 @@ def _early_full(runs: Sequence[SortedRun], level_max: int, options: TableOptions
         highest = [file.creation_time_ms or 0 for run in runs if run.level == level_max for file in run.files]
         if not highest or now_ms - max(highest) > interval_ms:
             return f"the last full compaction is longer ago than '{_OPTIMIZATION_INTERVAL}'"
-    total = _threshold_bytes(options, _TOTAL_SIZE_THRESHOLD)
+    total = options.compaction_total_size_threshold_bytes
     if total is not None and sum(run.size_bytes for run in runs) < total:
         return f"smaller than '{_TOTAL_SIZE_THRESHOLD}'"
-    incremental = _threshold_bytes(options, _INCREMENTAL_SIZE_THRESHOLD)
+    incremental = options.compaction_incremental_size_threshold_bytes
     if incremental is not None and sum(run.size_bytes for run in runs if run.level != level_max) > incremental:
         return f"more than '{_INCREMENTAL_SIZE_THRESHOLD}' outside the highest level"
     return None
-
-
-def _threshold_bytes(options: TableOptions, key: str) -> int | None:
-    try:
-        return parse_size_bytes(options.raw[key]) if key in options.raw else None
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"option '{key}': {error}") from error
 
 
 def _pick_universal(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> Pick | NothingToDo:

@@ -259,7 +259,7 @@ def _add(draft: _Draft, change: AddColumn) -> RowType:
             raise InvalidArgumentError(f"there is a column {_spelled(path)!r} already; choose another name")
         fields = list(row.fields)
         insert_at = _insertion_index(row, name, first=change.first, after=change.after, before=change.before)
-        if insert_at is None and len(path) == 1 and schema.options.get("add-column-before-partition") == "true":
+        if insert_at is None and len(path) == 1 and schema.table_options.adds_columns_before_partition_keys:
             insert_at = next((i for i, item in enumerate(fields) if item.name in schema.partition_keys), None)
         fields.insert(len(fields) if insert_at is None else insert_at, field)
         return replace(row, fields=tuple(fields))
@@ -342,7 +342,7 @@ def _retype(schema: TableSchema, change: UpdateColumnType) -> RowType:
                 f"column {_spelled(path)!r} cannot change from {type_to_json(old)} to {type_to_json(new)}: there is no "
                 "cast for its old values; add a new column, or change the parts of a nested column by their paths"
             )
-        if schema.options.get("disable-explicit-type-casting", "false") == "true" and not is_implicit(old, new):
+        if schema.table_options.refuses_lossy_casts and not is_implicit(old, new):
             raise InvalidArgumentError(
                 f"column {_spelled(path)!r}: the change from {type_to_json(old)} to {type_to_json(new)} may lose what "
                 "values have, which 'disable-explicit-type-casting' = 'true' forbids"
@@ -371,7 +371,7 @@ def _renull(schema: TableSchema, change: UpdateColumnNullability) -> RowType:
 
 def _check_nullability(schema: TableSchema, path: Sequence[str], old: DataType, new: DataType) -> None:
     option = "alter-column-null-to-not-null.disabled"
-    if old.nullable and not new.nullable and schema.options.get(option, "true") != "false":
+    if old.nullable and not new.nullable and schema.table_options.refuses_not_null:
         raise InvalidArgumentError(
             f"column {_spelled(path)!r} may contain nulls already, so it cannot become NOT NULL; if you know that it "
             f"contains none, set '{option}' = 'false' first"
@@ -416,7 +416,7 @@ def _check_option(draft: _Draft, key: str, value: str | None) -> None:
 
 
 def _check_vectors(draft: _Draft) -> None:
-    if draft.schema.options.get("deletion-vectors.modifiable", "false").lower() != "true":
+    if not draft.schema.table_options.deletion_vectors_modifiable:
         raise UnsupportedError(
             "'deletion-vectors.enabled' cannot change once there is a snapshot, unless "
             "'deletion-vectors.modifiable' = 'true' was set before"

@@ -202,6 +202,11 @@ class MergeOptions(OptionTexts):
         return self._bool("deletion-vectors.enabled", default=False)
 
     @property
+    def deletion_vectors_modifiable(self) -> bool:
+        """Whether deletion vectors may be switched on or off when there are snapshots."""
+        return self._bool("deletion-vectors.modifiable", default=False)
+
+    @property
     def clustering_overrides_keys(self) -> bool:
         """Whether files above level 0 are in the order of `clustering.columns`, whose ends are their keys in manifests.
 
@@ -277,6 +282,23 @@ class MergeOptions(OptionTexts):
         """Time after which a bucket is compacted fully again; None: other rules alone say when."""
         key = "compaction.optimization-interval"
         return self._duration(key, 0) if key in self.raw else None
+
+    @property
+    def compaction_total_size_threshold_bytes(self) -> int | None:
+        """Size of a bucket below which it is compacted fully each time; None: other rules alone say when."""
+        key = "compaction.total-size-threshold"
+        return self._size(key, 0) if key in self.raw else None
+
+    @property
+    def compaction_incremental_size_threshold_bytes(self) -> int | None:
+        """Bytes outside the highest level above which a bucket is compacted fully; None: other rules alone say when."""
+        key = "compaction.incremental-size-threshold"
+        return self._size(key, 0) if key in self.raw else None
+
+    @property
+    def compaction_forces_up_level_0(self) -> bool:
+        """Whether each compaction takes level 0 along."""
+        return self._bool("compaction.force-up-level-0", default=False)
 
     @property
     def compaction_small_file_ratio(self) -> float:

@@ -235,6 +235,21 @@ class TableOptions(
         return self._size("source.split.open-file-cost", 4 * MIB)
 
     @property
+    def adds_columns_before_partition_keys(self) -> bool:
+        """Whether a new column comes before those that are partition keys, if its place is not said."""
+        return self._bool("add-column-before-partition", default=False)
+
+    @property
+    def refuses_lossy_casts(self) -> bool:
+        """Whether a column's type cannot change to one that may lose what values have."""
+        return self._bool("disable-explicit-type-casting", default=False)
+
+    @property
+    def refuses_not_null(self) -> bool:
+        """Whether a column that may contain nulls cannot become NOT NULL."""
+        return self._bool("alter-column-null-to-not-null.disabled", default=True)
+
+    @property
     def creates_empty_snapshots(self) -> bool:
         """Whether a write without rows makes a snapshot too."""
         return self._bool("commit.force-create-snapshot", default=False)

@@ -367,3 +367,33 @@ def test_json_that_is_no_change_says_what_there_is(value: Any):
     with pytest.raises(InvalidArgumentError, match="drop_column|takes name"):
         change_from_json(value)
     assert len(CHANGES) == 11
+
+
+SWITCHES: Mapping[str, tuple[str, SchemaChange]] = {
+    "disable-explicit-type-casting": ("TRUE", UpdateColumnType("a", "SMALLINT")),
+    "alter-column-null-to-not-null.disabled": ("True", UpdateColumnNullability("a", nullable=False)),
+}
+
+
+@pytest.mark.parametrize("option", SWITCHES)
+def test_switches_are_read_without_regard_to_capitals(option: str):
+    on, change = SWITCHES[option]
+
+    with pytest.raises(InvalidArgumentError, match=f"'{option}'"):
+        after(schema_of(**{option: on}), change)
+    after(schema_of(**{option: "False"}), change)
+
+
+def test_the_place_of_a_new_column_is_read_without_regard_to_capitals():
+    changed = after(schema_of(**{"add-column-before-partition": "TRUE"}), AddColumn("n", "INT"))
+
+    assert changed.row_type.names[:3] == ("k", "n", "p")
+
+
+def test_a_switch_with_another_text_is_refused_where_it_would_be_read():
+    for option, change in (
+        ("disable-explicit-type-casting", UpdateColumnType("a", "SMALLINT")),
+        ("add-column-before-partition", AddColumn("n", "INT")),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"option '{option}' = 'maybe' is neither true nor false"):
+            after(schema_of(**{option: "maybe"}), change)
