@@ -15,6 +15,7 @@ from paimon_engine.metastores import CatalogConfig, open_metastore
 from paimon_engine.metastores.base import TableName, checked_database
 from paimon_engine.metastores.config import LOCK_ENABLED, is_true
 from paimon_engine.options.names import check_names
+from paimon_engine.options.texts import option_texts
 from paimon_engine.table.state import warehouse as tables
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.warehouse import Columns, TableDraft
@@ -165,7 +166,7 @@ class Catalog:
         text, branch, system = tables.split_system_name(name)
         if system is not None:
             _check_system_table(system)
-        dynamic = dict(options or {})
+        dynamic = option_texts(options or {})
         check_names(dynamic)
         branch = branch or dynamic.pop("branch", MAIN_BRANCH)
         handle = self._metastore.load_table(TableName.parse(text), branch=branch, options=dynamic)
@@ -232,7 +233,7 @@ def _opened(
     branch, system = part
     if system is not None:
         _check_system_table(system)
-    dynamic = dict(options or {})
+    dynamic = option_texts(options or {})
     check_names(dynamic)
     # An option as good as any other in Java, but here it chooses the files, not how they are read.
     branch = branch or dynamic.pop("branch", MAIN_BRANCH)

@@ -115,7 +115,7 @@ def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, notifi
         created={one.name: one.snapshot.id for one in due.tags},
         tag=due.tags[-1].name if due.tags else None,
         snapshot_id=due.tags[-1].snapshot.id if due.tags else None,
-        skipped=due.skipped,
+        skipped=(*due.skipped, *_kept_by_mistake(table)),
         files_deleted=sum(len(one.files) for one in moved),
         bytes_deleted=sum(one.size_bytes for one in moved),
         deleted=tuple(file for one in moved for file in one.files),
@@ -180,11 +180,20 @@ def _make(
 
 def _superfluous(table: TableHandle, tags: Sequence[Tag]) -> list[Tag]:
     most = table.options.tag_num_retained_max
-    if most is None or table.options.tag_automatic_creation == "none":
+    if most is None or most < 1 or table.options.tag_automatic_creation == "none":
         return []
     periods = tag_periods(table.options)
     automatic = batch_tags(table.options, tags) if periods is None else automatic_tags(periods, tags)
-    return automatic[: max(0, len(automatic) - max(most, 0))]
+    return automatic[: max(0, len(automatic) - most)]
+
+
+def _kept_by_mistake(table: TableHandle) -> tuple[str, ...]:
+    """What is said where the table's limit would delete every automatic tag, also the new one, as in Java."""
+    most = table.options.tag_num_retained_max
+    if most is None or most > 0 or table.options.tag_automatic_creation == "none":
+        return ()
+    what = f"'tag.num-retained-max' = '{most}' would delete every automatic tag"
+    return (f"no tag is deleted: {what}; set a positive number, or remove the option",)
 
 
 def _drop(

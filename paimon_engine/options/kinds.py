@@ -1,4 +1,5 @@
 """Which options are switches, numbers, sizes and durations, with an effect here or not: Java parses them all.
+
 Source: the types in `CoreOptions` and `IcebergOptions` of the Java library, from 0.9 to its newest sources.
 """
 
@@ -8,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.options.older_names import newest_name
 from paimon_engine.options.texts import boolean_of, integer_of, named, number_of
 from paimon_engine.units import java_duration_ms, java_size_bytes
@@ -103,8 +105,20 @@ PARSERS: Final = {name: parse for names, parse in _PARSERS.items() for name in n
 """What parses the text of an option as Java does, by its newest name; it takes name and text."""
 
 
+_LEAST: Final[Mapping[str, int]] = {
+    "partition.expiration-max-num": 1,
+    "snapshot.expire.limit": 1,
+    "tag.num-retained-max": 1,
+    "target-file-size": 1,
+}
+"""Numbers below which an option does harm in Java (each automatic tag is deleted), or never lets its work be done."""
+
+
 def check_text(name: str, text: str) -> None:
-    """Raises InvalidArgumentError, naming the option, for a text that Java cannot parse."""
+    """Raises InvalidArgumentError, naming the option, for a text that Java cannot parse, or too low a number."""
     parse = PARSERS.get(newest_name(name))
-    if parse is not None:
-        parse(name, text)
+    if parse is None:
+        return
+    found, least = parse(name, text), _LEAST.get(newest_name(name))
+    if least is not None and isinstance(found, int) and found < least:
+        raise InvalidArgumentError(f"option '{name}' = {text!r}: it must be at least {least}")

@@ -187,7 +187,8 @@ class TableOptions(
     def target_file_size_bytes(self) -> int:
         """Size at which a writer begins the next data file."""
         default = 128 * MIB if self.has_primary_key else 256 * MIB
-        return self._size("target-file-size", default)
+        # Java takes 0 as well, which ends a file as soon as it has a row.
+        return max(1, self._size("target-file-size", default))
 
     @property
     def blob_target_file_size_bytes(self) -> int:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.units import parse_duration_ms, parse_size_bytes
 
@@ -104,6 +104,29 @@ class OptionTexts:
             raise InvalidArgumentError(
                 f"option '{key}' = {self.raw[key]!r}; it looks like '0:avro,5:parquet'"
             ) from error
+
+
+def option_texts(options: Mapping[Any, Any]) -> dict[str, str]:
+    """Options that are given as Python values, as texts.
+
+    Raises: InvalidArgumentError for a name that is not a text, and for a value that has no text of its own.
+    """
+    return {_name_of(name): _text_of(name, value) for name, value in options.items()}
+
+
+def _name_of(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidArgumentError(f"{shown(name)} is not the name of an option; write a text, such as 'bucket'")
+    return name
+
+
+def _text_of(name: Any, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        remedy = "leave it out for its default" if value is None else "write a text, a number or a boolean"
+        raise InvalidArgumentError(f"option {shown(name)} = {shown(value)}: {remedy}")
+    return str(value)
 
 
 def boolean_of(key: str, text: str) -> bool:

@@ -18,6 +18,7 @@ from paimon_engine.errors import InvalidArgumentError, NotFoundError, Unsupporte
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options.older_names import with_newest_names
+from paimon_engine.options.texts import option_texts
 from paimon_engine.predicate import Condition
 from paimon_engine.specs import Index, Moment, Spec
 from paimon_engine.table.state.changelogs import earliest_change_id, read_commit
@@ -186,7 +187,7 @@ def reads_latest(table: TableHandle, request: ReadRequest) -> bool:
 
 def _texts(request: ReadRequest) -> Mapping[str, str]:
     """The options of a read by their newest names."""
-    return with_newest_names({key: str(value) for key, value in request.options.items()})
+    return with_newest_names(option_texts(request.options))
 
 
 def _check_options(options: Mapping[str, str]) -> None:

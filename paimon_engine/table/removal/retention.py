@@ -198,7 +198,11 @@ def _choose(
             reasons.append(f"consumer {name!r} will read snapshot {next_id} next")
     if retention.limit is not None and end > earliest + retention.limit - already:
         end = earliest + retention.limit - already
+        # As an argument it is at least 1.
         reasons.append(
             f"the limit of {retention.limit} ('limit' or 'snapshot.expire.limit') is reached; run again for the rest"
+            if retention.limit > 0
+            else f"'snapshot.expire.limit' = '{retention.limit}' lets no snapshot expire; set a positive number, or "
+            "give 'limit'"
         )
     return ExpiryChoice(tuple(item for item in ids[:-1] if item < end), tuple(reasons))

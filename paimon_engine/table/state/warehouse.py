@@ -20,6 +20,7 @@ from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.meta.type_text import TypeLike, to_data_type
 from paimon_engine.options.changed import check_changed
 from paimon_engine.options.iceberg import check_stored
+from paimon_engine.options.texts import option_texts
 from paimon_engine.storage.publication import create_own
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
@@ -147,7 +148,7 @@ class TableDraft:
 
         Raises: InvalidArgumentError, UnsupportedError.
         """
-        options = {key: _option_text(value) for key, value in self.options.items()}
+        options = option_texts(self.options)
         check_changed({}, options)
         for key in options:
             check_stored(key)
@@ -198,8 +199,3 @@ def check_engine_can(schema: TableSchema) -> None:
     check_rules(schema)
     check_writable(schema.table_options)
     check_codecs(schema.table_options)
-
-
-def _option_text(value: object) -> str:
-    """Text of an option given as a Python value."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,124 @@
+"""Options given as Python values, and numbers that are too low: refused by name when stored, harmless where stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, SetOption, Table, open_table
+
+SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.int32())])
+
+
+def created(folder: Path, options: dict[Any, Any], name: str = "db.t", *, keyed: bool = True) -> Table:
+    given = {"bucket": "1", **options} if keyed else options
+    return Catalog(str(folder)).create_table(name, schema=SCHEMA, primary_keys=["k"] if keyed else None, options=given)
+
+
+def stored(table: Table, options: dict[str, str]) -> Table:
+    """The table with options that no check of this engine has seen, as another engine stores them."""
+    path = Path(table.path, "schema", "schema-0")
+    schema = json.loads(path.read_text())
+    schema["options"] |= options
+    path.write_text(json.dumps(schema))
+    return open_table(table.path)
+
+
+def write(table: Table, k: int = 1) -> None:
+    table.write(pa.table({"k": [k], "v": [1]}, schema=SCHEMA))
+
+
+def test_values_with_a_text_of_their_own_are_stored(tmp_path: Path):
+    options = created(
+        tmp_path, {"num-levels": 3, "ignore-delete": True, "compaction.small-file-ratio": 0.5}
+    ).schema.options
+
+    assert options == {
+        "bucket": "1", "num-levels": "3", "ignore-delete": "true", "compaction.small-file-ratio": "0.5"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({5: "x"}, "5 is not the name of an option"),
+        ({" ": "x"}, "' ' is not the name of an option"),
+        ({"file.compression": None}, "'file.compression' = None: leave it out for its default"),
+        ({"file.compression": ["zstd"]}, r"'file.compression' = \['zstd'\]: write a text, a number or a boolean"),
+        ({"file.compression": b"zstd"}, "write a text, a number or a boolean"),
+    ],
+    ids=str,
+)
+def test_other_values_are_refused_wherever_options_are_given(tmp_path: Path, options: dict[Any, Any], message: str):
+    with pytest.raises(InvalidArgumentError, match=message):
+        created(tmp_path, options)
+    table = created(tmp_path, {})
+    for opened in (
+        lambda: Catalog(str(tmp_path)).table("db.t", options),
+        lambda: open_table(table.path, options=options),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            opened()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("target-file-size", "0"),
+        ("snapshot.expire.limit", "0"),
+        ("snapshot.expire.limit", "-1"),
+        ("tag.num-retained-max", "0"),
+        ("tag.num-retained-max", "-1"),
+    ],
+)
+def test_a_number_that_is_too_low_is_not_stored(tmp_path: Path, name: str, text: str):
+    message = f"option '{name}' = '{text}': it must be at least 1"
+    with pytest.raises(InvalidArgumentError, match=message):
+        created(tmp_path, {name: text})
+    table = created(tmp_path, {})
+    with pytest.raises(InvalidArgumentError, match=message):
+        table.alter([SetOption(name, text)])
+
+
+def test_a_target_size_of_nothing_does_not_stop_writes_and_compactions(tmp_path: Path):
+    for keyed in (True, False):
+        table = stored(created(tmp_path, {}, f"db.t{keyed}", keyed=keyed), {"target-file-size": "0 b"})
+        for number in range(3):
+            write(table, number)
+        table.compact(full=True)
+
+        assert table.to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_an_expiry_says_that_its_limit_lets_nothing_expire(tmp_path: Path, limit: str):
+    options = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"}
+    table = stored(created(tmp_path, options), {"snapshot.expire.limit": limit})
+    for _ in range(3):
+        write(table)
+
+    done = table.expire_snapshots()
+
+    assert (done.status, table.snapshots().num_rows) == ("noop", 3)
+    assert done.stopped == (
+        f"'snapshot.expire.limit' = '{limit}' lets no snapshot expire; set a positive number, or give 'limit'",
+    )
+    assert table.expire_snapshots(limit=1).status == "expired"
+
+
+@pytest.mark.parametrize("most", ["0", "-1"])
+def test_automatic_tags_stay_where_the_table_says_to_keep_none(tmp_path: Path, most: str):
+    options = {"tag.automatic-creation": "process-time", "sink.process-time-zone": "UTC"}
+    table = stored(created(tmp_path, options), {"tag.num-retained-max": most})
+    write(table)
+
+    done = table.create_due_tags()
+
+    assert (len(done.created), done.deleted_tags) == (1, ())
+    what = f"'tag.num-retained-max' = '{most}' would delete every automatic tag"
+    assert done.skipped == (f"no tag is deleted: {what}; set a positive number, or remove the option",)
+    assert table.tags().num_rows == 1
