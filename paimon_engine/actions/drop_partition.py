@@ -24,10 +24,11 @@ from typing import Annotated, Final
 from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.partition_rules import check_strategy
+from paimon_engine.meta.partition_time import local_moment, partition_time
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Duration, Name, PartitionValues, Spec
-from paimon_engine.table.branches_tags.partition_time import local_moment, partition_time
 from paimon_engine.table.commit.commit import Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.read.chain_table import chain_branches
@@ -44,12 +45,11 @@ from paimon_engine.table.state.partitions import (
 from paimon_engine.table.state.snapshots import branches, latest_snapshot, read_at_latest
 from paimon_engine.table.state.table_entry import TableEntry
 from paimon_engine.table.write.chain_overwrites import check_partitions_removable, expired_links
-from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
+from paimon_engine.units import local_wall_clock_ms
 
 logger = logging.getLogger(__name__)
 
 _MAX_NUM: Final = "partition.expiration-max-num"
-_STRATEGIES: Final = ("values-time", "update-time")
 _REMEDY: Final = "others wrote meanwhile, run it again"
 _PLANS: Final = 10
 """How often others may write into an old partition between plan and commit before expiry fails."""
@@ -265,31 +265,23 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
 
     Raises: InvalidArgumentError, UnsupportedError.
     """
-    raw = table.options.raw
+    options = table.options
     if not table.schema.partition_keys:
         raise InvalidArgumentError(f"{table.paths.root} has no partition columns; its partitions cannot expire")
-    age_ms = spec.expiration_time
-    if age_ms is None and raw.get("partition.expiration-time"):
-        age_ms = parse_duration_ms(raw["partition.expiration-time"])
+    age_ms = options.partition_expiration_time_ms if spec.expiration_time is None else spec.expiration_time
     if age_ms is None:
         raise InvalidArgumentError("give an expiration time such as '7 d', or set 'partition.expiration-time'")
-    strategy = (spec.strategy or raw.get("partition.expiration-strategy") or "values-time").lower()
-    if strategy not in _STRATEGIES:
-        raise UnsupportedError(
-            f"'partition.expiration-strategy' = '{strategy}' is not supported; use one of {', '.join(_STRATEGIES)}"
-        )
-    max_num = spec.max_num
-    if max_num is None and _MAX_NUM in raw:
-        if not raw[_MAX_NUM].strip().isdecimal():
-            raise InvalidArgumentError(f"option '{_MAX_NUM}' = '{raw[_MAX_NUM]}' is not an integer")
-        max_num = int(raw[_MAX_NUM])
+    strategy = spec.strategy.lower() if spec.strategy else options.partition_expiration_strategy
+    check_strategy(strategy)
+    max_num = options.partition_expiration_max_num if spec.max_num is None else spec.max_num
     if max_num is not None and max_num < 1:
-        raise InvalidArgumentError(f"max_num={max_num}: it must be at least 1")
+        what = f"option '{_MAX_NUM}' = '{max_num}'" if spec.max_num is None else f"max_num={max_num}"
+        raise InvalidArgumentError(f"{what}: it must be at least 1")
     return _Settings(
         age_ms,
         strategy,
-        spec.timestamp_pattern or raw.get("partition.timestamp-pattern"),
-        spec.timestamp_formatter or raw.get("partition.timestamp-formatter"),
+        spec.timestamp_pattern or options.partition_timestamp_pattern,
+        spec.timestamp_formatter or options.partition_timestamp_formatter,
         max_num,
         table.env.clock(),
     )

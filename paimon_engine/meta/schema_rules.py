@@ -18,6 +18,7 @@ from paimon_engine.meta.blobs import check_blobs
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.chain_rules import check_chain_table
 from paimon_engine.meta.clustered_keys import check_clustered_keys
+from paimon_engine.meta.partition_rules import check_partition_options
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.snapshot_order import check_snapshot_ordering
 from paimon_engine.meta.stats import parse_stats_mode
@@ -80,6 +81,7 @@ def check_schema(schema: TableSchema) -> None:
     check_blobs(schema)
     _check_retention(schema.table_options)
     _check_special_columns(schema)
+    check_partition_options(schema)
     for index in index_specs(schema.options):
         check_column(index, schema.row_type)
     _check_scan_options(schema.table_options.raw)
@@ -358,10 +360,7 @@ def _holds_map(data_type: DataType) -> bool:
 
 
 def _check_special_columns(schema: TableSchema) -> None:
-    """Checks the columns to which options give a role (row kind, record time), and that partitions can expire.
-
-    Raises: InvalidArgumentError for a column that is missing or of a wrong type, or without partition keys.
-    """
+    """Raises InvalidArgumentError for a column of row kinds or record times that is missing or of a wrong type."""
     options = schema.table_options
     if options.rowkind_field is not None:
         kind = _named_column(schema, "rowkind.field", options.rowkind_field).type
@@ -374,8 +373,6 @@ def _check_special_columns(schema: TableSchema) -> None:
             raise InvalidArgumentError(
                 f"'record-level.time-field': column {time_field!r} must be INT, BIGINT or a timestamp"
             )
-    if "partition.expiration-time" in options.raw and not schema.partition_keys:
-        raise InvalidArgumentError("'partition.expiration-time' needs partition keys; the table has none")
 
 
 # ── other options ───────────────────────────────────────────────────────────────────────────────

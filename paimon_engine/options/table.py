@@ -17,6 +17,7 @@ from paimon_engine.options.chain import ChainOptions
 from paimon_engine.options.external import ExternalOptions
 from paimon_engine.options.iceberg import IcebergOptions
 from paimon_engine.options.merging import MergeOptions
+from paimon_engine.options.partitions import PartitionOptions
 from paimon_engine.options.retention import RetentionOptions
 from paimon_engine.options.tags import TagOptions
 from paimon_engine.options.variants import VariantOptions
@@ -33,7 +34,14 @@ _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress"
 
 @dataclass(frozen=True)
 class TableOptions(
-    MergeOptions, RetentionOptions, TagOptions, IcebergOptions, VariantOptions, ExternalOptions, ChainOptions
+    MergeOptions,
+    RetentionOptions,
+    TagOptions,
+    PartitionOptions,
+    IcebergOptions,
+    VariantOptions,
+    ExternalOptions,
+    ChainOptions,
 ):
     """The options of one table; unknown keys are kept in `raw`.
 

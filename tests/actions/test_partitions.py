@@ -14,16 +14,25 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError, open_table
+from paimon_engine import (
+    Catalog,
+    InvalidArgumentError,
+    PaimonError,
+    SetOption,
+    StorageError,
+    Table,
+    UnsupportedError,
+    open_table,
+)
 from paimon_engine.action import Context
 from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions, expire_partitions
 from paimon_engine.arrow_types import from_arrow
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.jobs import Job, TableRef, run
+from paimon_engine.meta.partition_time import partition_time
 from paimon_engine.metastores.http_report import is_allowed
 from paimon_engine.storage import Storage
-from paimon_engine.table.branches_tags.partition_time import partition_time
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import DataField, RowType
 from paimon_engine.units import DAY_MS
@@ -210,9 +219,49 @@ def test_the_limit_of_a_run_may_be_an_option(tmp_path: Path) -> None:
     table.write(rows((1, "2024-01-02", 1), (2, "2024-01-01", 1)))
 
     assert [item["day"] for item in table.expire_partitions().partitions] == ["2024-01-01"]
-    other = make(tmp_path / "other", partition__expiration_time="2 d", partition__expiration_max_num="few")
-    with pytest.raises(InvalidArgumentError, match="'few' is not an integer"):
-        other.expire_partitions()
+    other = make(tmp_path / "other", partition__expiration_time="2 d")
+    for number, problem in (("few", "is not an integer"), ("0", "must be at least 1"), ("-1", "must be at least 1")):
+        with pytest.raises(InvalidArgumentError, match=rf"'partition\.expiration-max-num' = '{number}'.* {problem}"):
+            open_table(other.path, options={"partition.expiration-max-num": number}).expire_partitions()
+
+
+FORMATTERS = [
+    ("yyyy-MM-dd[ HH]", "'\\[' has a meaning in Java that is not supported"),
+    ("{yyyy}-MM-dd", "'{' has a meaning in Java"),
+    ("yyyy#MM", "'#' has a meaning in Java"),
+    ("yyyy-MM-dd'", "has a quote that does not end"),
+    ("EEE yyyy", "'EEE' is not supported"),
+]
+
+
+@pytest.mark.parametrize(("formatter", "problem"), FORMATTERS)
+def test_a_formatter_that_cannot_be_used_is_refused(tmp_path: Path, formatter: str, problem: str) -> None:
+    with pytest.raises(PaimonError, match=f"'partition.timestamp-formatter'.* {problem}"):
+        make(tmp_path / "other", partition__timestamp_formatter=formatter)
+    table = make(tmp_path)
+    table.write(rows((1, "2024-01-02", 1)))
+
+    with pytest.raises(PaimonError, match=problem):
+        table.alter([SetOption("partition.timestamp-formatter", formatter)])
+    stored = open_table(table.path, options={"partition.timestamp-formatter": formatter})
+    assert stored.to_arrow().num_rows == 1
+    with pytest.raises(PaimonError, match=problem):
+        stored.expire_partitions("1 d")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partition__expiration_time": "zz"}, "option 'partition.expiration-time': 'zz' is not a duration"),
+        ({"partition__expiration_strategy": "foo"}, "'partition.expiration-strategy' = 'foo' is not supported"),
+        ({"partition__expiration_max_num": "-1"}, "'partition.expiration-max-num' = '-1': it must be at least 1"),
+    ],
+)
+def test_options_of_expiration_are_checked_when_the_table_is_created(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(PaimonError, match=message):
+        make(tmp_path, **options)
 
 
 def test_expiry_without_an_age_partitions_or_a_known_strategy_is_refused(table: Table, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.types import AtomicType, RowType, TypeRoot
 from paimon_engine.units import local_wall_clock_ms
@@ -29,6 +29,9 @@ _FIELDS: Final = {"y": "y", "u": "y", "M": "M", "d": "d", "H": "H", "m": "m", "s
 _LETTERS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
 _LIMITS: Final = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "m": (0, 59), "s": (0, 59)}
 _DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_RESERVED: Final = frozenset("[]{}#")
+"""Optional parts, and what Java keeps for the future."""
+
 _TWO_DIGITS: Final = 2
 _CENTURY: Final = 2000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +42,7 @@ def partition_time(
 ) -> datetime | None:
     """Wall clock of a partition, as if it were UTC, its internal values given; None where they mean no time.
 
-    Raises: UnsupportedError for letters of the formatter that are not supported.
+    Raises: InvalidArgumentError, UnsupportedError for a formatter as in `check_formatter`.
     """
     if pattern is None:
         first = partition_type.fields[0]
@@ -124,25 +127,32 @@ def _smart(numbers: dict[str, int], fraction: int) -> datetime | None:
     return datetime(year, month, day, numbers["H"], numbers["m"], numbers["s"], fraction, UTC)
 
 
+def check_formatter(formatter: str) -> None:
+    """Raises InvalidArgumentError for a formatter that means nothing, UnsupportedError for one of Java's alone."""
+    _expression(formatter)
+
+
 @lru_cache(maxsize=16)
 def _expression(formatter: str) -> re.Pattern[str]:
     """The formatter as an expression with a group for each field.
 
-    Raises: UnsupportedError.
+    Raises: InvalidArgumentError, UnsupportedError.
     """
+    what = f"'partition.timestamp-formatter' = {formatter!r}"
     parts: list[str] = []
     for match in _LETTERS.finditer(formatter):
-        token = match[0]
+        text = match[0]
+        if text == "'":
+            raise InvalidArgumentError(f"{what} has a quote that does not end; write '' for a quote in the text")
+        if text in _RESERVED:
+            raise UnsupportedError(f"{what}: {text!r} has a meaning in Java that is not supported; quote it")
         if match[1] is None:
-            literal = token[1:-1].replace("''", "'") or "'" if token.startswith("'") else token
+            literal = text[1:-1].replace("''", "'") or "'" if text.startswith("'") else text
             parts.append(re.escape(literal))
             continue
-        name, width = _FIELDS.get(token[0]), len(token)
+        name, width = _FIELDS.get(text[0]), len(text)
         if name is None or any(f"?P<{name}>" in part for part in parts) or (name == "M" and width > _TWO_DIGITS):
-            raise UnsupportedError(
-                f"'partition.timestamp-formatter' = '{formatter}': {token!r} is not supported; "
-                "use y, M, d, H, m, s and S, each once"
-            )
+            raise UnsupportedError(f"{what}: {text!r} is not supported; use y, M, d, H, m, s and S, each once")
         parts.append(f"(?P<{name}>{_digits(name, width)})")
     return re.compile("".join(parts))
 
