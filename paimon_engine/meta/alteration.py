@@ -402,6 +402,8 @@ def _check_option(draft: _Draft, key: str, value: str | None) -> None:
     others = {other: text for other, text in draft.schema.options.items() if other != key}
     changed = others if value is None else {**others, key: value}
     old, new = with_newest_names(draft.stored).get(name), with_newest_names(changed).get(name)
+    if key == "path" and value is not None and old != new:
+        raise InvalidArgumentError("'path' cannot be set: a table stays where it is; copy its rows to another one")
     if old == new or not draft.has_snapshots:
         return
     if name in FIXED_OPTIONS:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, SetOption, UnsupportedError
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
@@ -135,3 +135,17 @@ def test_a_secret_that_is_not_set_is_named():
     options = {"metastore": "rest", "uri": "http://127.0.0.1:1", "token.provider": "bear"}
     with pytest.raises(InvalidArgumentError, match="token is taken from the environment variable NO_SUCH_TOKEN"):
         Catalog("lake", options=options, secrets={"token": "NO_SUCH_TOKEN"})
+
+
+@pytest.mark.parametrize("kind", ["filesystem", "jdbc"])
+def test_a_place_outside_the_warehouse_is_refused(tmp_path: Path, kind: str):
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path / 'c.db'}"} if kind == "jdbc" else {}
+    catalog = Catalog(str(tmp_path / "lake"), options=options)
+    catalog.create_database("db", if_not_exists=True)
+
+    with pytest.raises(UnsupportedError, match="option 'path' = '/elsewhere': the table would be created in .*Hive"):
+        catalog.create_table("db.t", schema={"k": "INT"}, options={"path": "/elsewhere"})
+    assert catalog.list_tables("db") == []
+    table = catalog.create_table("db.t", schema={"k": "INT"})
+    with pytest.raises(InvalidArgumentError, match="'path' cannot be set"):
+        table.alter([SetOption("path", "/elsewhere")])

@@ -294,7 +294,7 @@ def test_changes_that_are_refused_name_a_remedy(changes: Sequence[SchemaChange],
         after(schema_of(), *changes)
 
 
-@pytest.mark.parametrize("key", sorted(FIXED_OPTIONS - {"primary-key", "partition"}))
+@pytest.mark.parametrize("key", sorted(FIXED_OPTIONS - {"primary-key", "partition", "path"}))
 def test_options_of_stored_files_are_fixed_from_the_first_snapshot_on(key: str):
     # Of these, the columns of a new table depend on one alone.
     before = schema_of(**{key: "true" if key == "primary-key.nullable" else "k"})

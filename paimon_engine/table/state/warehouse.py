@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedError,
+    shown,
+)
 from paimon_engine.meta.codec_rules import check_codecs
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
@@ -180,6 +187,11 @@ def create_table(
     ConflictError if it exists.
     """
     draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
+    if "path" in draft.options:
+        raise UnsupportedError(
+            f"option 'path' = {shown(draft.options['path'])}: the table would be created in {path}; leave the option "
+            "out, or use a Hive or REST catalog, whose tables may be in other places"
+        )
     created = draft.first_schema(env)
     paths = TablePaths(path.rstrip("/"))
     check_no_branch(env, paths)
