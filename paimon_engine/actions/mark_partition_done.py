@@ -99,6 +99,10 @@ def _actions(table: TableHandle) -> tuple[str, ...]:
     """
     raw = table.options.raw
     actions = split_list(raw.get(_OPTION, SUCCESS_FILE))
+    if not actions:
+        raise InvalidArgumentError(
+            f"'{_OPTION}' = '{raw[_OPTION]}' names no way to mark a partition; use some of {', '.join(_KNOWN_ACTIONS)}"
+        )
     for name in actions:
         if name not in _KNOWN_ACTIONS:
             why = "is a Java class, which cannot be called from here" if name == "custom" else "is not a known action"

@@ -245,7 +245,7 @@ def plan_bucket(
         return _clustered_task(partition, bucket, total_buckets, found_bucket, options, stale=stale, full=full)
     order = key_order(schema.key_type)
     runs = sorted_runs(files, order)
-    level_max = level_count(files, options.num_levels) - 1
+    level_max = level_count(files, options.levels_of_keys()) - 1
     pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options, now_ms=now_ms)
     if isinstance(pick, NothingToDo):
         upper_runs = [run for run in runs if run.level > 0 and any(file.name in stale for file in run.files)]

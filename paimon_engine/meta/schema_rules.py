@@ -22,6 +22,7 @@ from paimon_engine.meta.partition_rules import check_partition_options
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.snapshot_order import check_snapshot_ordering
 from paimon_engine.meta.stats import parse_stats_mode
+from paimon_engine.meta.tag_periods import check_tag_options
 from paimon_engine.meta.variants import check_variants, holds_variant
 from paimon_engine.meta.vectors import check_vectors
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
@@ -73,13 +74,14 @@ def check_schema(schema: TableSchema) -> None:
     check_snapshot_ordering(schema)
     check_clustered_keys(schema)
     if schema.primary_keys:
-        _check_levels(schema.table_options)
+        schema.table_options.levels_of_keys()
     _check_changelog(schema)
     _check_row_tracking(schema)
     check_chain_table(schema)
     check_vectors(schema)
     check_blobs(schema)
     _check_retention(schema.table_options)
+    check_tag_options(schema.table_options)
     _check_special_columns(schema)
     check_partition_options(schema)
     for index in index_specs(schema.options):
@@ -378,14 +380,6 @@ def _check_special_columns(schema: TableSchema) -> None:
 # ── other options ───────────────────────────────────────────────────────────────────────────────
 
 
-def _check_levels(options: TableOptions) -> None:
-    if options.num_levels < 2:
-        key = "num-levels" if "num-levels" in options.raw else "num-sorted-run.compaction-trigger"
-        raise InvalidArgumentError(
-            f"'{key}' = '{options.raw[key]}' leaves no level for compacted files; a table has at least 2 levels"
-        )
-
-
 def _check_changelog(schema: TableSchema) -> None:
     """Checks that the table can have the changelog of its options.
 
@@ -434,10 +428,16 @@ def _check_retention(options: TableOptions) -> None:
 
 
 def _check_stats_modes(options: TableOptions, columns: Sequence[str]) -> None:
-    own = (options.stats_mode_of(name) for name in columns)
-    for mode in (options.stats_mode, options.changelog_stats_mode, *own):
+    """Raises InvalidArgumentError naming an option whose mode does not exist."""
+    modes = [("metadata.stats-mode", options.stats_mode), ("changelog-file.stats-mode", options.changelog_stats_mode)]
+    modes += [(f"fields.{name}.stats-mode", options.stats_mode_of(name)) for name in columns]
+    modes += [("metadata.stats-mode.per.level", mode) for mode in options.stats_modes_of_levels.values()]
+    for key, mode in modes:
         if mode is not None:
-            parse_stats_mode(mode)
+            try:
+                parse_stats_mode(mode)
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"option '{key}': {error}") from error
 
 
 _SCAN_KEYS: Final = {

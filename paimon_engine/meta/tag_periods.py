@@ -17,11 +17,13 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.names import check_tag_name
 from paimon_engine.meta.snapshot import NO_WATERMARK, Snapshot
 from paimon_engine.meta.tag import Tag
 from paimon_engine.options import TableOptions
 
 BATCH_TAG_PREFIX: Final = "batch-write-"
+_CUSTOMIZED_NAME: Final = "tag.batch.customized-name"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - periods are cut from wall clocks
 _DAY_DASHES, _HOUR_DASHES, _MINUTE = "%Y-%m-%d", "%Y-%m-%d %H", "%Y%m%d%H%M"
 _DAY_PATTERNS: Final = {"with_dashes": _DAY_DASHES, "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
@@ -116,6 +118,24 @@ def tag_periods(options: TableOptions) -> TagPeriods | None:
     return TagPeriods(by_watermark, zone, length, pattern, delay, options.tag_automatic_completion)
 
 
+def check_tag_options(options: TableOptions) -> None:
+    """Raises InvalidArgumentError for options by which no automatic tag could be made, or named."""
+    for by_watermark in (False, True):
+        zone_of(*_zone_option(options, by_watermark=by_watermark))
+    tag_periods(options)
+    _check_customized_name(options)
+
+
+def _check_customized_name(options: TableOptions) -> None:
+    name = options.raw.get(_CUSTOMIZED_NAME)
+    if name is None:
+        return
+    try:
+        check_tag_name(name)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"option '{_CUSTOMIZED_NAME}': {error}") from error
+
+
 def periods_of_names(options: TableOptions) -> TagPeriods:
     """The periods by which tags of the table are named, whether or not they are created automatically."""
     length, pattern = _length_and_pattern(options)
@@ -179,8 +199,9 @@ def automatic_tags(periods: TagPeriods, tags: Iterable[Tag]) -> list[Tag]:
 
 def batch_tag_name(options: TableOptions, snapshot: Snapshot) -> str:
     """Name of the tag after a batch job: the customized one, or for the day of the snapshot."""
-    customized = options.raw.get("tag.batch.customized-name")
+    customized = options.raw.get(_CUSTOMIZED_NAME)
     if customized is not None:
+        _check_customized_name(options)
         return customized
     time = _wall_clock(snapshot.time_ms, zone_of(*_zone_option(options, by_watermark=False)))
     return f"{BATCH_TAG_PREFIX}{time:%Y-%m-%d}"
@@ -188,7 +209,7 @@ def batch_tag_name(options: TableOptions, snapshot: Snapshot) -> str:
 
 def batch_tags(options: TableOptions, tags: Iterable[Tag]) -> list[Tag]:
     """Those of the tags that were made after batch jobs, by snapshot and name."""
-    customized = options.raw.get("tag.batch.customized-name")
+    customized = options.raw.get(_CUSTOMIZED_NAME)
     made = [tag for tag in tags if tag.name == customized or tag.name.startswith(BATCH_TAG_PREFIX)]
     return sorted(made, key=lambda tag: (tag.snapshot.id, tag.name))
 

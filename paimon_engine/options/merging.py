@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.options.texts import OptionTexts, split_list
 
 
@@ -266,6 +267,18 @@ class MergeOptions(OptionTexts):
     def num_levels(self) -> int:
         """Levels of the LSM tree, level 0 included."""
         return self._int("num-levels", self.num_sorted_run_compaction_trigger + 1)
+
+    def levels_of_keys(self) -> int:
+        """Levels of a bucket of a primary-key table.
+
+        Raises: InvalidArgumentError if there is none for compacted files.
+        """
+        if self.num_levels < 2:
+            key = "num-levels" if "num-levels" in self.raw else "num-sorted-run.compaction-trigger"
+            raise InvalidArgumentError(
+                f"'{key}' = '{self.raw[key]}' leaves no level for compacted files; a table has at least 2 levels"
+            )
+        return self.num_levels
 
     @property
     def compaction_size_ratio_percent(self) -> int:

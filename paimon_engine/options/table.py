@@ -311,7 +311,12 @@ class TableOptions(
 
     def stats_mode_of_level(self, level: int) -> str:
         """Statistics mode of the files of a level, for columns without their own."""
-        return self._per_level("metadata.stats-mode.per.level").get(level, self.stats_mode)
+        return self.stats_modes_of_levels.get(level, self.stats_mode)
+
+    @property
+    def stats_modes_of_levels(self) -> dict[int, str]:
+        """Statistics mode of the files of some levels, for columns without their own."""
+        return self._per_level("metadata.stats-mode.per.level")
 
     @property
     def changelog_stats_mode(self) -> str | None:

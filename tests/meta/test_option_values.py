@@ -122,3 +122,26 @@ def test_automatic_tags_stay_where_the_table_says_to_keep_none(tmp_path: Path, m
     what = f"'tag.num-retained-max' = '{most}' would delete every automatic tag"
     assert done.skipped == (f"no tag is deleted: {what}; set a positive number, or remove the option",)
     assert table.tags().num_rows == 1
+
+
+def test_a_compaction_without_a_level_for_its_files_is_refused(tmp_path: Path):
+    table = created(tmp_path, {})
+    write(table, 1)
+    write(table, 2)
+    opened = open_table(table.path, options={"num-levels": "1"})
+
+    assert opened.to_arrow().num_rows == 2
+    for full in (True, False):
+        with pytest.raises(InvalidArgumentError, match="'num-levels' = '1' leaves no level for compacted files"):
+            opened.compact(full=full)
+
+
+def test_a_partition_is_not_marked_in_no_way_at_all(tmp_path: Path):
+    table = Catalog(str(tmp_path)).create_table(
+        "db.p",
+        schema={"k": "INT", "p": "STRING"},
+        partition_keys=["p"],
+        options={"partition.mark-done-action": " ,"},
+    )
+    with pytest.raises(InvalidArgumentError, match="'partition.mark-done-action' = ' ,' names no way to mark"):
+        table.mark_partition_done({"p": "a"})

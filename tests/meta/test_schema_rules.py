@@ -20,6 +20,7 @@ COLUMNS = {
     "m": {"type": "MAP", "key": "INT", "value": "INT"},
     "r": {"type": "ARRAY", "element": {"type": "ROW", "fields": [{"id": 9, "name": "id", "type": "INT"}]}},
 }
+BLOOM, BITMAP, RANGES = (f"file-index.{kind}.columns" for kind in ("bloom-filter", "bitmap", "range-bitmap"))
 PARTIAL_UPDATE = {"merge-engine": "partial-update"}
 
 
@@ -51,6 +52,31 @@ def schema_with(options: Mapping[str, str]) -> TableSchema:
         ({"bucket": "1_0"}, "not an integer; write digits only"),
         ({"bucket": "99999999999"}, "does not fit 32 bits"),
         ({"bucket": "0" * 50 + "1"}, "does not fit 32 bits"),
+        ({"metadata.stats-mode": "foo"}, "option 'metadata.stats-mode': stats mode must be"),
+        ({"changelog-file.stats-mode": "foo"}, "option 'changelog-file.stats-mode': stats mode must be"),
+        ({"fields.a.stats-mode": "foo"}, "option 'fields.a.stats-mode': stats mode must be"),
+        ({"metadata.stats-mode.per.level": "0:foo"}, "option 'metadata.stats-mode.per.level': stats mode must be"),
+        ({"sink.process-time-zone": "Mars"}, "option 'sink.process-time-zone' = 'Mars' is not a time zone"),
+        ({"sink.watermark-time-zone": "Mars"}, "option 'sink.watermark-time-zone' = 'Mars' is not a time zone"),
+        ({"tag.batch.customized-name": "a/b"}, "option 'tag.batch.customized-name': tag name 'a/b' must be a plain"),
+        ({"tag.automatic-creation": "process-time", "tag.creation-delay": "1 d"}, "'tag.creation-delay' = 1 day"),
+        (
+            {BLOOM: "a", "file-index.bloom-filter.a.fpp": "abc"},
+            "'file-index.bloom-filter.a.fpp' = 'abc' is not a number",
+        ),
+        ({BLOOM: "a", "file-index.bloom-filter.a.fpp": "2"}, "'file-index.bloom-filter.a.fpp' = '2.0'; use a number"),
+        (
+            {BLOOM: "a", "file-index.bloom-filter.a.fpp": "nan"},
+            "'file-index.bloom-filter.a.fpp' = 'nan' is not a number",
+        ),
+        (
+            {BLOOM: "a", "file-index.bloom-filter.a.items": "0"},
+            "'file-index.bloom-filter.a.items' = '0'; use a positive",
+        ),
+        ({BLOOM: "a", "file-index.bloom-filter.a.items": "9999999999"}, "items = 9999999999 .* larger than 256 MiB"),
+        ({BITMAP: "a", "file-index.bitmap.a.version": "7"}, "'file-index.bitmap.a.version' = '7'; choose 1 or 2"),
+        ({BITMAP: "a", "file-index.bitmap.a.index-block-size": "abc"}, "'file-index.bitmap.a.index-block-size': 'abc'"),
+        ({RANGES: "a", "file-index.range-bitmap.a.chunk-size": "abc"}, "'file-index.range-bitmap.a.chunk-size': 'abc'"),
         ({"num-levels": "1"}, "'num-levels' = '1' leaves no level for compacted files"),
         ({"num-sorted-run.compaction-trigger": "0"}, "'num-sorted-run.compaction-trigger' = '0' leaves no level"),
     ],

@@ -380,7 +380,11 @@ def test_unknown_index_types_are_refused_when_writing_and_passed_over_when_readi
     [
         ({"file-index.bitmap.columns": "absent"}, InvalidArgumentError, "no column 'absent'"),
         ({"file-index.bsi.columns": "s"}, UnsupportedError, "'file-index.bsi.columns': no such index of 's'"),
-        ({"file-index.bitmap.columns": "n", "file-index.bitmap.n.version": "3"}, InvalidArgumentError, "version '3'"),
+        (
+            {"file-index.bitmap.columns": "n", "file-index.bitmap.n.version": "3"},
+            InvalidArgumentError,
+            "version' = '3'",
+        ),
         ({"file-index.bloom-filter.columns": "n", "file-index.bloom-filter.n.fpp": "2"}, InvalidArgumentError, "fpp"),
     ],
 )

@@ -40,6 +40,7 @@ from paimon_engine.format.file_index.values import (
     sorted_order,
     width_of,
 )
+from paimon_engine.options.texts import named
 from paimon_engine.types import AtomicType, TypeRoot
 from paimon_engine.units import parse_size_bytes
 
@@ -58,17 +59,18 @@ class BitmapSettings:
     block_bytes: int
 
 
-def bitmap_settings(options: Mapping[str, str], data_type: AtomicType) -> BitmapSettings:
+def bitmap_settings(options: Mapping[str, str], data_type: AtomicType, prefix: str) -> BitmapSettings:
     """Settings of the options `version` and `index-block-size`.
 
     Version 1 by default, since 0.9 reads no other; BOOLEAN, which it does not read at all, in version 2.
 
-    Raises: InvalidArgumentError.
+    Raises: InvalidArgumentError naming an option, whose name begins with `prefix`.
     """
     version = options.get("version", "2" if data_type.root is TypeRoot.BOOLEAN else "1").strip()
     if version not in ("1", "2"):
-        raise InvalidArgumentError(f"a bitmap index of version {version!r}; there are 1 and 2")
-    return BitmapSettings(int(version), parse_size_bytes(options.get("index-block-size", BLOCK_BYTES)))
+        raise InvalidArgumentError(f"option '{prefix}.version' = {version!r}; choose 1 or 2")
+    block_bytes = named(f"{prefix}.index-block-size", options.get("index-block-size", BLOCK_BYTES), parse_size_bytes)
+    return BitmapSettings(int(version), block_bytes)
 
 
 def encode_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, settings: BitmapSettings) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,30 +19,44 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.hashing import wang_hashes, xx_hashes
 from paimon_engine.format.file_index.values import Value, numbers_of
+from paimon_engine.options.texts import integer_of, number_of
 
-ITEMS: Final = 1_000_000
-FALSE_POSITIVES: Final = 0.1
+ITEMS: Final = "1000000"
+FALSE_POSITIVES: Final = "0.1"
 _BITS_MAX: Final = (1 << 31) - 8
 _FUNCTIONS_MAX: Final = 64
 """Enough for one false answer in 10¹⁹; bounds the work of a damaged filter."""
 
 
+def bloom_shape(options: Mapping[str, str], named: str) -> tuple[int, int]:
+    """Bits and hash functions for `items` distinct values, of which a share of `fpp` is found though it is not there.
+
+    Raises: InvalidArgumentError naming an option, whose name begins with `named`.
+    """
+    items = integer_of(f"{named}.items", options.get("items", ITEMS).strip(), bits=64)
+    share = number_of(f"{named}.fpp", options.get("fpp", FALSE_POSITIVES))
+    if items < 1:
+        raise InvalidArgumentError(f"option '{named}.items' = '{items}'; use a positive number")
+    if not 0 < share < 1:
+        raise InvalidArgumentError(f"option '{named}.fpp' = '{share}'; use a number between 0 and 1")
+    bits = int(min(-items * math.log(share) / (math.log(2) * math.log(2)), _BITS_MAX))
+    if bits >= _BITS_MAX:
+        raise InvalidArgumentError(
+            f"options '{named}.*': a bloom filter for items = {items} with fpp = {share} is larger than 256 MiB"
+        )
+    bit_count = bits + 8 - bits % 8
+    return bit_count, max(1, math.floor(bit_count / items * math.log(2) + 0.5))
+
+
 class BloomBuilder:
     """Collects the values of a column; memory is that of the filter."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        """An empty filter for `items` distinct values, of which a share of `fpp` is found though it is not there.
+    def __init__(self, options: Mapping[str, str], named: str) -> None:
+        """An empty filter as the options say, whose names begin with `named`; see `bloom_shape`.
 
         Raises: InvalidArgumentError.
         """
-        items, share = _number(options, "items", ITEMS, int), _number(options, "fpp", FALSE_POSITIVES, float)
-        if not (items > 0 and 0 < share < 1):
-            raise InvalidArgumentError(f"a bloom filter for items = {items} with fpp = {share}: 1 or more, 0 to 1")
-        bits = int(min(-items * math.log(share) / (math.log(2) * math.log(2)), _BITS_MAX))
-        if bits >= _BITS_MAX:
-            raise InvalidArgumentError(f"a bloom filter for items = {items} with fpp = {share} is larger than 256 MiB")
-        self._bit_count = bits + 8 - bits % 8
-        self._function_count = max(1, math.floor(self._bit_count / items * math.log(2) + 0.5))
+        self._bit_count, self._function_count = bloom_shape(options, named)
         self._bits = np.zeros(self._bit_count // 8, np.uint8)
 
     def add(self, column: pa.Array) -> None:
@@ -90,11 +104,3 @@ def _bit_numbers(hashes: npt.NDArray[np.uint64], number: int, bit_count: int) ->
     low, high = hashes.astype(np.uint32).view(np.int32), (hashes >> np.uint64(32)).astype(np.uint32).view(np.int32)
     combined = low + np.int32(number) * high
     return np.where(combined < 0, ~combined, combined) % np.int32(bit_count)
-
-
-def _number(options: Mapping[str, str], key: str, default: float, kind: type[int | float]) -> Any:
-    text = options.get(key)
-    try:
-        return default if text is None else kind(text.strip())
-    except ValueError as error:
-        raise InvalidArgumentError(f"option '{key}' of a bloom filter is {text!r}, which is not a number") from error

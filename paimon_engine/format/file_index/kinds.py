@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.file_index.bitmap import bitmap_settings, encode_bitmap
-from paimon_engine.format.file_index.bloom import BloomBuilder
+from paimon_engine.format.file_index.bloom import BloomBuilder, bloom_shape
 from paimon_engine.format.file_index.bsi import encode_bsi
 from paimon_engine.format.file_index.range_bitmap import chunk_bytes_of, encode_range_bitmap
 from paimon_engine.types import (
@@ -73,6 +73,11 @@ class IndexSpec:
     key: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def prefix(self) -> str:
+        """What the names of its options begin with."""
+        return f"{_PREFIX}{self.kind}.{self.name(self.column)}"
+
     def name(self, column: str) -> str:
         """Name of the index in a container, where the column has that name."""
         return column if self.key is None else f"{column}[{self.key}]"
@@ -121,7 +126,17 @@ def check_column(spec: IndexSpec, columns: RowType) -> None:
             "take the name out of the option"
         )
     if spec.kind in KINDS:
-        indexed_type(spec, columns.field(spec.column).type)
+        _check_settings(spec, indexed_type(spec, columns.field(spec.column).type))
+
+
+def _check_settings(spec: IndexSpec, data_type: AtomicType) -> None:
+    match spec.kind:
+        case "bloom-filter":
+            bloom_shape(spec.options, spec.prefix)
+        case "bitmap":
+            bitmap_settings(spec.options, data_type, spec.prefix)
+        case "range-bitmap":
+            chunk_bytes_of(spec.options, data_type, spec.prefix)
 
 
 def indexed_type(spec: IndexSpec, column_type: DataType) -> AtomicType:
@@ -184,13 +199,13 @@ def index_builder(spec: IndexSpec, data_type: AtomicType) -> IndexBuilder:
     options = spec.options
     match spec.kind:
         case "bloom-filter":
-            return BloomBuilder(options)
+            return BloomBuilder(options, spec.prefix)
         case "bitmap":
-            settings = bitmap_settings(options, data_type)
+            settings = bitmap_settings(options, data_type, spec.prefix)
             return _Collecting(lambda chunks: encode_bitmap(chunks, data_type, settings))
         case "bsi":
             return _Collecting(encode_bsi)
         case _:
             assert spec.kind == RANGE_BITMAP
-            chunk_bytes = chunk_bytes_of(options, data_type)
+            chunk_bytes = chunk_bytes_of(options, data_type, spec.prefix)
             return _Collecting(lambda chunks: encode_range_bitmap(chunks, data_type, chunk_bytes))

@@ -43,6 +43,7 @@ from paimon_engine.format.file_index.values import (
     sorted_order,
     width_of,
 )
+from paimon_engine.options.texts import named
 from paimon_engine.types import AtomicType, TypeRoot
 from paimon_engine.units import parse_size_bytes
 
@@ -55,9 +56,10 @@ _SLICES_OF_NOTHING: Final = 64
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def chunk_bytes_of(options: Mapping[str, str], data_type: AtomicType) -> int:
-    """Size of the option `chunk-size`. Raises: InvalidArgumentError."""
-    return parse_size_bytes(options.get("chunk-size", "0 b" if data_type.root in _UNCHUNKED else CHUNK_BYTES))
+def chunk_bytes_of(options: Mapping[str, str], data_type: AtomicType, prefix: str) -> int:
+    """Size of the option `chunk-size`. Raises: InvalidArgumentError naming it; its name begins with `prefix`."""
+    text = options.get("chunk-size", "0 b" if data_type.root in _UNCHUNKED else CHUNK_BYTES)
+    return named(f"{prefix}.chunk-size", text, parse_size_bytes)
 
 
 def encode_range_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, chunk_bytes: int) -> bytes:

@@ -62,7 +62,7 @@ def rescale_bucket(env: Env, task: RescaleTask) -> CommitMessage:
     keyed = bool(table.schema.primary_keys)
     files = [file for members in task.files.values() for file in members]
     is_clustered = table.options.clustering_overrides_keys
-    level = 1 if is_clustered else level_count(files, table.options.num_levels) - 1 if keyed else 0
+    level = 1 if is_clustered else level_count(files, table.options.levels_of_keys()) - 1 if keyed else 0
     source = FileSource.COMPACT if keyed else FileSource.APPEND
     writer = RollingWriter(table, task.partition, task.bucket, level=level, source=source)
     try:
