@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, PaimonWarning
+from paimon_engine.options.families import OF_PAIMON, is_known_in_family, is_of_family, nearest_in_family
 from paimon_engine.options.known import KNOWN_OPTIONS, OWN_OPTIONS
 from paimon_engine.options.older_names import OLDER_NAMES
 
@@ -21,39 +22,9 @@ STRICT_VARIABLE: Final = "PAIMON_ENGINE_STRICT_OPTIONS"
 
 _LIKENESS_MIN: Final = 0.8
 """Of names, as difflib measures it: `buckt` is 0.91 like `bucket`, `bukcet` 0.83."""
-_FIELDS: Final = "fields."
-_FAMILIES: Final = (
-    "file-index.",
-    "orc.",
-    "parquet.",
-    "avro.",
-    "log.",
-    "metadata.iceberg.",
-    "hadoop.",
-    "fs.",
-    "s3.",
-    "tag.callback.",
-    "commit.callback.",
-)
+_FREE: Final = ("log.", "hadoop.", "fs.", "s3.", "tag.callback.", "commit.callback.")
 """Beginnings of names that others define."""
-_OF_COLUMNS: Final = (
-    "aggregate-function",
-    "count-limit",
-    "default-value",
-    "distinct",
-    "ignore-retract",
-    "list-agg-delimiter",
-    "map.shared-shredding.column-placement-policy",
-    "map.shared-shredding.max-columns",
-    "map.storage-layout",
-    "nested-key",
-    "nested-key-null-strategy",
-    "nested-sequence-field",
-    "sequence-group",
-    "stats-mode",
-    "ts-field",
-)
-"""What may follow the names of columns in `fields.<columns>.`."""
+
 _OF_OTHERS: Final = frozenset(
     [
         "changelog-producer.compaction-interval",
@@ -165,23 +136,19 @@ _KNOWN: Final = KNOWN_OPTIONS | OWN_OPTIONS | OLDER_NAMES.keys() | _OF_OTHERS
 
 def is_known(name: str) -> bool:
     """Whether some release knows an option of that name, or it belongs to a family that others define."""
-    if name in _KNOWN or name.startswith(_FAMILIES):
-        return True
-    return name.startswith(_FIELDS) and name.endswith(tuple(f".{one}" for one in _OF_COLUMNS))
+    return name in _KNOWN or name.startswith(_FREE) or is_known_in_family(name)
 
 
 def nearest(name: str) -> str | None:
     """The known name that is most like it; None if none is similar."""
-    if name.startswith(_FIELDS):
-        column, _, last = name.rpartition(".")
-        near = get_close_matches(last, _OF_COLUMNS, 1, _LIKENESS_MIN)
-        return f"{column}.{near[0]}" if near else None
+    if is_of_family(name):
+        return nearest_in_family(name)
     found = get_close_matches(name.lower().replace("_", "-"), sorted(_KNOWN), 1, _LIKENESS_MIN)
     return found[0] if found else None
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Warns of names that are nearly those of options.
+    """Warns of names that are nearly those of options, or begin as those of Paimon alone.
 
     Raises: InvalidArgumentError for any unknown name, if the environment requires it.
     """
@@ -193,5 +160,5 @@ def check_names(names: Iterable[str]) -> None:
         hint = "" if near is None else f"; did you mean '{near}'?"
         if strict:
             raise InvalidArgumentError(f"option '{name}' is unknown{hint} ({STRICT_VARIABLE} is on)")
-        if near is not None:
+        if near is not None or name.startswith(OF_PAIMON):
             warnings.warn(f"option '{name}' is unknown, so it has no effect{hint}", PaimonWarning, stacklevel=2)

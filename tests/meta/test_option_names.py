@@ -35,6 +35,21 @@ def table(tmp_path: Path) -> Table:
         ("fields.v.agregate-function", "fields.v.aggregate-function"),
         ("fields.a,b.sequence-groups", "fields.a,b.sequence-group"),
         ("scan.paralelism", "scan.parallelism"),
+        ("fields.v.aggregation", "fields.v.aggregate-function"),
+        ("fields.v.aggregate.function", "fields.v.aggregate-function"),
+        ("fields.v.seq-group", "fields.v.sequence-group"),
+        ("fields.v.nonsense", None),
+        ("metadata.iceberg.storge", "metadata.iceberg.storage"),
+        ("metadata.iceberg.storge-location", "metadata.iceberg.storage-location"),
+        ("metadata.iceberg.enabled", None),
+        ("file-index.blom-filter.column", "file-index.bloom-filter.columns"),
+        ("file-index.bloom-filter.v.itmes", "file-index.bloom-filter.v.items"),
+        ("file-index.columns", None),
+        ("file-index.bitmap.v.items", None),
+        ("parquet.blok.size", "parquet.block.size"),
+        ("parquet.enable.dictionry#v", "parquet.enable.dictionary#v"),
+        ("orc.stripe.sizes", "orc.stripe.size"),
+        ("avro.codecs", "avro.codec"),
         ("our-own-note", None),
         ("team", None),
     ],
@@ -51,7 +66,8 @@ def test_every_option_of_java_and_its_families_is_known() -> None:
     assert [name for name in names if not is_known(name)] == []
     for name in ("fields.a.b.aggregate-function", "fields.default-aggregate-function", "tag.callback.x.Y.param",
                  "file-index.bloom-filter.v.items", "orc.bloom.filter.columns", "metadata.iceberg.uri", "connector",
-                 "sink.parallelism", "primary-key", "partition"):  # fmt: skip
+                 "sink.parallelism", "primary-key", "partition", "parquet.compression#v", "parquet.block.size",
+                 "metadata.iceberg.rest.uri", "file-index.bitmap.m[k].version", "log.system", "orc.compress"):  # fmt: skip
         assert is_known(name), name
 
 
@@ -95,3 +111,22 @@ def test_unknown_names_are_refused_only_in_strict_mode(monkeypatch: pytest.Monke
 
     with pytest.raises(InvalidArgumentError, match=f"option 'our-own-note' is unknown \\({STRICT_VARIABLE} is on"):
         check_names(["our-own-note"])
+
+
+@pytest.mark.parametrize("name", ["fields.v.nonsense", "metadata.iceberg.enabled", "file-index.x.columns"])
+def test_a_name_that_only_paimon_could_read_is_always_reported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with pytest.warns(PaimonWarning, match=f"option '{name}' is unknown, so it has no effect$"):
+        check_names([name])
+    monkeypatch.setenv(STRICT_VARIABLE, "true")
+    with pytest.raises(InvalidArgumentError, match=f"option '{name}' is unknown \\("):
+        check_names([name])
+
+
+def test_names_of_file_formats_are_refused_in_strict_mode_if_nobody_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_names(["parquet.of-tomorrow"])
+    monkeypatch.setenv(STRICT_VARIABLE, "true")
+
+    with pytest.raises(InvalidArgumentError, match="option 'parquet.of-tomorrow' is unknown"):
+        check_names(["parquet.of-tomorrow"])
