@@ -34,8 +34,8 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.partitions import MARK_DONE_ACTION, SUCCESS_FILE, relative_path, whole_partition
 
 _OPTION: Final = MARK_DONE_ACTION
-_URL: Final = f"{_OPTION}.http.url"
-_PARAMS: Final = f"{_OPTION}.http.params"
+_URL: Final = "partition.mark-done-action.http.url"
+_PARAMS: Final = "partition.mark-done-action.http.params"
 _HTTP_REPORT: Final = "http-report"
 _MARK_EVENT: Final = "mark-event"
 _DONE_PARTITION: Final = "done-partition"
