@@ -49,6 +49,10 @@ def _evolution(options: TableOptions) -> list[str]:
 
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if an option that the engine lacks changes how rows are read."""
+    _refuse("reading", _read_blockers(options))
+
+
+def _read_blockers(options: TableOptions) -> list[str]:
     raw = options.raw
     reasons = [f"'{key}'" for key in _READ_SWITCHES if _is_on(options, key)]
     reasons += [f"'{key}'" for key in _READ_BLOCKERS if key in raw]
@@ -60,7 +64,7 @@ def check_readable(options: TableOptions) -> None:
     ]
     if raw.get("type", "table").lower() not in _TYPES:
         reasons.append(f"'type' = '{raw['type']}'")
-    _refuse("reading", reasons)
+    return reasons
 
 
 def check_changes_readable(options: TableOptions) -> None:
@@ -117,9 +121,9 @@ _POSTPONED_IN_BUCKETS: Final = "postpone.batch-write-fixed-bucket"
 
 def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options require."""
-    check_readable(options)
     raw = options.raw
-    reasons = _postponed_blockers(options) if options.bucket == POSTPONED_BUCKET else []
+    reasons = _read_blockers(options)
+    reasons += _postponed_blockers(options) if options.bucket == POSTPONED_BUCKET else []
     if "record-level.expire-time" in raw:
         # A lookup ignores expired records, so they would not be marked as replaced.
         others = [] if options.has_primary_key else ["a table without primary key"]
@@ -139,16 +143,20 @@ def check_writable(options: TableOptions) -> None:
     if "metastore.tag-to-partition" in raw and raw.get(_TAG_PREVIEW, "none").lower() not in ("none", "batch"):
         # A commit would have to list the partition of the next tag.
         reasons.append(f"'{_TAG_PREVIEW}' = '{raw[_TAG_PREVIEW]}'")
-    reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
+    reasons += _format_blockers(options)
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if raw.get(key, "").strip()]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if raw.get(key, "false").lower() == "true"]
     reasons += [f"'{key}' = '{raw[key]}'" for key, off in _WRITE_OFF.items() if raw.get(key, off).lower() != off]
     if options.vector_file_format not in (None, *_VECTOR_FORMATS):
         reasons.append(f"'vector.file.format' = '{options.vector_file_format}'")
-    if options.changelog_file_format not in (None, *FILE_FORMATS):
-        reasons.append(f"'changelog-file.format' = '{options.changelog_file_format}'")
     reasons += [f"'file-index.{name}.columns'" for name in options.file_index_types if name not in FILE_INDEXES]
     _refuse("writing", reasons)
+
+
+def _format_blockers(options: TableOptions) -> list[str]:
+    named = [("file.format", options.file_format), ("changelog-file.format", options.changelog_file_format)]
+    named += [("file.format.per.level", f"{level}:{name}") for level, name in options.file_formats_of_levels.items()]
+    return [f"'{key}' = '{text}'" for key, text in named if text and text.rpartition(":")[2] not in FILE_FORMATS]
 
 
 def _iceberg_blockers(options: TableOptions) -> list[str]:

@@ -151,12 +151,15 @@ def _is_there(storage: Storage, spec: ExportFiles) -> bool:
     is_directory = storage.stat(target).is_dir
     if spec.if_exists != "replace" and is_directory and _is_unfinished(storage, target):
         raise ConflictError(
-            f"{target}: an export into it has begun and not ended; if_exists='replace' replaces what is there"
+            f"{target}: an export into it has begun and not ended; if_exists='replace' (--if-exists replace) "
+            "replaces what is there"
         )
     if spec.if_exists == "ignore":
         return True
     if spec.if_exists == "error":
-        raise ConflictError(f"{target} exists; if_exists='replace' replaces it, 'ignore' leaves it as it is")
+        raise ConflictError(
+            f"{target} exists; if_exists='replace' (--if-exists replace) replaces it, 'ignore' leaves it as it is"
+        )
     if spec.partition_by is None and is_directory:
         raise ConflictError(f"{target} is a directory, which no file replaces; choose another target")
     if spec.partition_by is not None and not (is_directory and _is_export(storage, target)):

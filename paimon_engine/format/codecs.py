@@ -49,17 +49,15 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def codec_of(file_format: str, name: str) -> str:
+def codec_of(file_format: str, name: str, option: str = "file.compression") -> str:
     """What the library calls the codec of that name, in small letters, in files of the format.
 
-    Raises: InvalidArgumentError naming the codecs that the format has.
+    Raises: InvalidArgumentError naming the option that says so, and the codecs that the format has.
     """
     own = _CODECS[file_format]
     codec = own.get(name) or _ALIASES.get(file_format, {}).get(name)
     if codec is None:
-        raise InvalidArgumentError(
-            f"'file.compression' = {name!r}: {file_format} files take one of {', '.join(sorted(own))}"
-        )
+        raise InvalidArgumentError(f"'{option}' = {name!r}: {file_format} files take one of {', '.join(sorted(own))}")
     return codec
 
 

@@ -12,7 +12,7 @@ def check_codecs(options: TableOptions) -> None:
     """Raises InvalidArgumentError naming a codec that files of a format, or manifests, cannot have."""
     for file_format, codec in options.formats_and_codecs:
         if file_format in FILE_FORMATS:
-            codec_of(file_format, options.codec_of(file_format, codec))
+            codec_of(file_format, options.codec_of(file_format, codec), options.codec_option(file_format, codec))
     manifest_codec(options.manifest_compression)
 
 

@@ -103,7 +103,8 @@ def _check_texts(schema: TableSchema) -> None:
 
 
 def _names(schema: TableSchema) -> str:
-    return f"the columns are {', '.join(schema.row_type.names)}"
+    names = ", ".join(schema.row_type.names)
+    return f"the columns are {names}; name one of them in the option, or remove the option"
 
 
 def _check_row_tracking(schema: TableSchema) -> None:

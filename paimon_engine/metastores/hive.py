@@ -181,7 +181,8 @@ class HiveMetastore:
             _check_same_table(load_table(location, config).schema, wanted, location)
         if was_there and not external and not if_not_exists:
             raise ConflictError(
-                f"{location} contains a table that {self} does not know; if_not_exists=True enters it as {name}"
+                f"{location} contains a table that {self} does not know; if_not_exists=True (--if-not-exists) enters "
+                f"it as {name}"
             )
         handle = directories.create_table(
             env,
@@ -272,7 +273,8 @@ class HiveMetastore:
             raise ConflictError(f"{name} in {self} is {kind_of(entry)}; choose another name")
         if not if_not_exists:
             raise ConflictError(
-                f"table {name} already exists in {self}; pass if_not_exists=True to use it, or choose another name"
+                f"table {name} already exists in {self}; if_not_exists=True (--if-not-exists) uses it, or choose "
+                "another name"
             )
         handle = self.load_table(name, branch=MAIN_BRANCH, options={})
         wanted.first_schema(handle.env)

@@ -304,7 +304,7 @@ class JdbcMetastore:
     def _table_exists(self, name: TableName) -> ConflictError:
         return ConflictError(
             f"table {name} already exists in the JDBC catalog {self._key!r}; "
-            "pass if_not_exists=True to use it, or choose another name"
+            "if_not_exists=True (--if-not-exists) uses it, or choose another name"
         )
 
     def _directory(self, database: str) -> str:

@@ -29,6 +29,7 @@ _PARTITION_NAME_BYTES_MAX: Final = 200
 _CODEC_EXTENSIONS: Final = {"none": "", "zstd": "zst", "gzip": "gz", "bzip2": "bz2"}
 """Ends of the names of files of codecs; those of others are their own names."""
 
+_CODECS_OF_LEVELS: Final = "file.compression.per.level"
 _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
 
 
@@ -133,7 +134,12 @@ class TableOptions(
     @property
     def file_formats(self) -> tuple[str, ...]:
         """All formats that new data files may have."""
-        return (self.file_format, *self._per_level("file.format.per.level").values())
+        return (self.file_format, *self.file_formats_of_levels.values())
+
+    @property
+    def file_formats_of_levels(self) -> dict[int, str]:
+        """Formats of new data files of some levels."""
+        return self._per_level("file.format.per.level")
 
     def file_format_of(self, level: int) -> str:
         """Format of new data files of a level."""
@@ -146,6 +152,16 @@ class TableOptions(
     def codec_of(self, file_format: str, compression: str) -> str:
         """That codec, or the one that an option of the file format's own names, which wins."""
         return self.raw.get(_CODEC_OPTIONS.get(file_format, ""), compression).lower()
+
+    def codec_option(self, file_format: str, compression: str) -> str:
+        """The option that names this codec of files of the format."""
+        own = _CODEC_OPTIONS.get(file_format, "")
+        if own in self.raw:
+            return own
+        if compression in self._per_level(_CODECS_OF_LEVELS).values():
+            return _CODECS_OF_LEVELS
+        is_of_changelog = compression == self.changelog_file_compression != self.file_compression
+        return "changelog-file.compression" if is_of_changelog else "file.compression"
 
     @property
     def formats_and_codecs(self) -> frozenset[tuple[str, str]]:
@@ -357,4 +373,8 @@ class TableOptions(
     def file_index_types(self) -> tuple[str, ...]:
         """Types of the indexes that new data files get."""
         begin, end = "file-index.", ".columns"
-        return tuple(key[len(begin) : -len(end)] for key in self.raw if key.startswith(begin) and key.endswith(end))
+        return tuple(
+            key[len(begin) : -len(end)]
+            for key in self.raw
+            if key.startswith(begin) and key.endswith(end) and len(key) > len(begin) + len(end)
+        )

@@ -33,7 +33,7 @@ def test_export_says_what_it_wrote_and_what_it_left(paimon: Run, table: Table, t
 
     assert done.lines == [f"exported snapshot 1 to {target}: 2 rows in 1 file, {size(target.stat().st_size)}"]
     assert target.read_text().splitlines()[0] == '"k","name"'
-    assert (again.code, "if_exists='replace'" in again.err) == (1, True)
+    assert (again.code, "--if-exists replace" in again.err) == (1, True)
     assert left.lines == [f"left {target} as it is: it is there already"]
     assert (parts["rows"], parts["files"]) == (3, 1)
 

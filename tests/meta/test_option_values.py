@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, SetOption, Table, open_table
+from paimon_engine import Catalog, DropColumn, InvalidArgumentError, PaimonError, SetOption, Table, open_table
+from paimon_engine.errors import PaimonWarning
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.int32())])
 
@@ -145,3 +146,40 @@ def test_a_partition_is_not_marked_in_no_way_at_all(tmp_path: Path):
     )
     with pytest.raises(InvalidArgumentError, match="'partition.mark-done-action' = ' ,' names no way to mark"):
         table.mark_partition_done({"p": "a"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"file.compression": "foo"}, "^'file.compression' = 'foo': parquet files take"),
+        ({"parquet.compression": "foo"}, "^'parquet.compression' = 'foo': parquet files take"),
+        ({"file.format": "orc", "orc.compress": "foo"}, "^'orc.compress' = 'foo': orc files take"),
+        ({"file.format": "avro", "avro.codec": "foo"}, "^'avro.codec' = 'foo': avro files take"),
+        ({"file.compression.per.level": "0:lz4,5:foo"}, "^'file.compression.per.level' = 'foo': parquet files take"),
+        ({"changelog-file.compression": "foo"}, "^'changelog-file.compression' = 'foo': parquet files take"),
+        ({"file.format": "csv"}, "^writing this table is not supported yet: 'file.format' = 'csv'$"),
+        ({"file.format.per.level": "5:csv"}, "^writing .*: 'file.format.per.level' = '5:csv'$"),
+        ({"changelog-file.format": "csv"}, "^writing .*: 'changelog-file.format' = 'csv'$"),
+        ({"type": "foo"}, "^writing this table is not supported yet: 'type' = 'foo'$"),
+        ({"blob-descriptor-field": "v"}, "^writing this table is not supported yet: 'blob-descriptor-field'$"),
+    ],
+    ids=str,
+)
+def test_an_error_names_the_option_that_is_wrong(tmp_path: Path, options: dict[str, str], message: str):
+    with pytest.raises(PaimonError, match=message):
+        created(tmp_path, options)
+
+
+def test_indexes_without_a_kind_are_a_misspelt_name(tmp_path: Path):
+    with pytest.warns(PaimonWarning, match="option 'file-index.columns' is unknown, so it has no effect"):
+        write(created(tmp_path, {"file-index.columns": "v"}))
+
+
+@pytest.mark.parametrize("options", [{"sequence.field": "v"}, {"fields.v.stats-mode": "none"}])
+def test_dropping_a_column_that_an_option_names_says_what_to_do(tmp_path: Path, options: dict[str, str]):
+    schema = {"k": "INT NOT NULL", "v": "INT"}
+    table = Catalog(str(tmp_path)).create_table(
+        "db.t", schema=schema, primary_keys=["k"], options={"bucket": "1", **options}
+    )
+    with pytest.raises(InvalidArgumentError, match="no column 'v'; .*name one of them in the option, or remove the"):
+        table.alter([DropColumn("v")])

@@ -90,7 +90,7 @@ def index_specs(raw: Mapping[str, str]) -> list[IndexSpec]:
     """
     wanted: dict[tuple[str, str], dict[str, str]] = {}
     for key, text in raw.items():
-        if key.startswith(_PREFIX) and key.endswith(_COLUMNS):
+        if key.startswith(_PREFIX) and key.endswith(_COLUMNS) and len(key) > len(_PREFIX) + len(_COLUMNS):
             kind = key[len(_PREFIX) : -len(_COLUMNS)]
             names = [name.strip() for name in text.split(",")]
             if not all(names):

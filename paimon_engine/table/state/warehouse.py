@@ -202,7 +202,7 @@ def create_table(
         first, data = paths.schema(0), schema_to_json(created).encode()
         exists = not create_own(env.storage, first, data)
     if exists and not if_not_exists:
-        raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
+        raise ConflictError(f"there is a table in {path} already; if_not_exists=True (--if-not-exists) uses it")
     return load_table(path, config, env=env)
 
 
