@@ -46,10 +46,11 @@ def _keys(wanted: TableSchema, found: TableSchema) -> list[str]:
 
 
 def _options(wanted: TableSchema, found: TableSchema) -> list[str]:
+    stored = found.table_options.raw
     texts = [
-        f"option {name} is {found.options.get(name, 'not set')}, not {value}"
-        for name, value in wanted.options.items()
-        if found.options.get(name) != value
+        f"option {name} is {stored.get(name, 'not set')}, not {value}"
+        for name, value in wanted.table_options.raw.items()
+        if stored.get(name) != value
     ]
     if wanted.comment is not None and wanted.comment != found.comment:
         texts.append(f"the comment is {found.comment or 'none'!r}, not {wanted.comment!r}")

@@ -16,6 +16,7 @@ from paimon_engine import (
     Table,
     UnsupportedError,
 )
+from paimon_engine.meta.schema_difference import differences
 from paimon_engine.options import TableOptions
 from paimon_engine.options.known import KNOWN_OPTIONS
 from paimon_engine.options.names import is_known
@@ -147,3 +148,12 @@ def test_columns_with_descriptors_are_refused_by_either_name(tmp_path: Path):
             Catalog(str(tmp_path)).create_table(
                 "db.b", schema={"k": "INT", "b": "BLOB"}, options={**options, name: "b"}
             )
+
+
+def test_a_table_is_the_wanted_one_if_its_options_mean_the_same(tmp_path: Path):
+    found = with_options(tmp_path, {"deduplicate.ignore-delete": "true"}).schema
+    wanted = with_options(tmp_path / "other", {"ignore-delete": "true"}).schema
+
+    assert differences(wanted, found) == []
+    other = with_options(tmp_path / "third", {"first-row.ignore-delete": "false"}).schema
+    assert differences(other, found) == ["option ignore-delete is true, not false"]
