@@ -42,6 +42,8 @@ class Storage(Protocol):
     - What the backend raises becomes `NotFoundError` or `StorageError`, with the cause attached.
       So does the stream that `open` returns, while it is read; only that of a local file raises `OSError`, with the
       number of the operating system's error. Decoders raise it without one, for damaged bytes (`errors.unreadable`).
+    - What a symbolic link of a local disk leads to is not absent while its target is missing: every call that follows
+      such a link raises StorageError.
     - Reading after writing is consistent: nothing is cached between calls.
 
     Legal: `if not storage.create(path, data): look_at(storage.read(path))`.

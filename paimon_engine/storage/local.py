@@ -26,6 +26,8 @@ from paimon_engine.storage.create import Publish, publish
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _CANNOT_BE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 """Errors of a path that leads to no file."""
+_MAY_DANGLE: Final = (*_CANNOT_BE, errno.EEXIST)
+"""Errors that may be due to a link whose target is missing; a directory cannot be made in place of one."""
 _BUFFER_BYTES = 1 << 16
 """Longer writes are not copied into a buffer: writers of data files collect larger blocks themselves."""
 _DELETIONS_MAX: Final = 5
@@ -81,9 +83,10 @@ class LocalStorage:
             try:
                 os.stat(local_path(path))
             except OSError as error:
-                if error.errno in _CANNOT_BE:
-                    return False
-                raise
+                if error.errno not in _CANNOT_BE:
+                    raise
+                _refuse_dangling(path, error)
+                return False
             return True
 
     def stat(self, path: str) -> FileInfo:
@@ -104,7 +107,10 @@ class LocalStorage:
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             with _mapped(path):
-                _remove(local_path(path))
+                try:
+                    os.unlink(local_path(path))
+                except _ABSENT as error:
+                    _refuse_dangling(path, error)
 
     def delete_dir(self, path: str) -> None:
         # Not empty, absent, or no permission: in each case the directory stays, as the contract says.
@@ -133,6 +139,7 @@ class LocalStorage:
                     if not tries_left and os.path.isdir(local_path(path)):
                         raise
                 if not os.path.isdir(local_path(path)):
+                    _refuse_dangling(path)
                     return
 
 
@@ -205,15 +212,41 @@ def _info(path: str, found: os.stat_result) -> FileInfo:
 
 
 def _children(prefix: str) -> Iterator[FileInfo]:
+    """What is directly in a directory, if it is one. Raises: StorageError for a link whose target is missing."""
     try:
         entries = os.scandir(local_path(prefix))
-    except _ABSENT:
+    except _ABSENT as error:
+        _refuse_dangling(prefix, error)
         return
     with entries:
         for entry in entries:
-            # A file may be deleted between the listing and its `stat`; then it is left out.
-            with contextlib.suppress(FileNotFoundError):
-                yield _info(f"{prefix}/{entry.name}", entry.stat())
+            path = f"{prefix}/{entry.name}"
+            try:
+                found = entry.stat()
+            except OSError as error:
+                if error.errno not in _MAY_DANGLE:
+                    raise
+                # A file may be deleted between the listing and its `stat`; then it is left out.
+                _refuse_dangling(path, error)
+                continue
+            yield _info(path, found)
+
+
+def _refuse_dangling(path: str, error: OSError | None = None) -> None:
+    """Raises: StorageError if a link on the way to `path` leads nowhere, so that nothing is known of what is there."""
+    local = local_path(path)
+    while not os.path.lexists(local):
+        local = os.path.dirname(local)
+    try:
+        target = os.readlink(local)
+    except OSError:
+        # It is no link, or was deleted just now.
+        return
+    if not os.path.exists(local):
+        raise StorageError(
+            f"{local} is a link to {target}, which is missing, perhaps on a disk that is not mounted: mount it, or "
+            "remove the link if its target is lost permanently"
+        ) from error
 
 
 def _write_temporary(local: str, data: bytes) -> str:
@@ -256,9 +289,11 @@ def _mapped(path: str) -> Iterator[None]:
     """Turn the errors of the operating system into ours."""
     try:
         yield
-    except _ABSENT as error:
-        raise NotFoundError(f"No such file: {path}") from error
     except OSError as error:
+        if error.errno in _MAY_DANGLE:
+            _refuse_dangling(path, error)
+        if isinstance(error, _ABSENT):
+            raise NotFoundError(f"No such file: {path}") from error
         if error.errno == errno.ENAMETOOLONG:
             raise StorageError(f"{path[:200]!r}…: the name is too long for the file system") from error
         raise StorageError(f"{path}: {error}") from error

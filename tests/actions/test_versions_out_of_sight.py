@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from paimon_engine import Catalog
 from paimon_engine.errors import PaimonError, StorageError
 from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.lying_storage import LyingStorage
@@ -54,6 +58,40 @@ HIDDEN = {
     "a branch's snapshots": ("branch/branch-b/snapshot/", "no snapshot is listed"),
     "data files": ("p=a/", "are not in the listing"),
 }
+
+
+@pytest.mark.parametrize("part", ["branch", "branch/branch-b", "branch/branch-b/snapshot", "tag", "tag/tag-old"])
+@pytest.mark.parametrize("name", ["expire_snapshots", "remove_orphan_files", "delete_tag", "rollback"])
+def test_a_link_to_a_disk_that_is_not_mounted_hides_no_version(tmp_path: Path, name: str, part: str) -> None:
+    catalog = Catalog(str(tmp_path / "lake"))
+    table = catalog.create_table("db.t", schema={"k": "BIGINT NOT NULL"}, primary_keys=["k"], options={"bucket": 1})
+    for number in range(4):
+        table.write(pa.table({"k": [number]}))
+        if number == 1:
+            table.create_branch("b", snapshot=2)
+            table.create_tag("old")
+            table.create_tag("late", snapshot=1)
+    table.compact(full=True)
+    disk, link = tmp_path / "disk", Path(table.path, part)
+    disk.mkdir()
+    shutil.move(link, disk / "moved")
+    link.symlink_to(disk / "moved")
+    disk.rename(tmp_path / "unmounted")
+    before = sorted(tmp_path.rglob("*"))
+
+    actions = {
+        "expire_snapshots": lambda: table.expire_snapshots(retain_max=1, retain_min=1),
+        "remove_orphan_files": lambda: table.remove_orphan_files(older_than="0 s", confirm_latest_snapshot=5),
+        "delete_tag": lambda: table.delete_tag("late"),
+        "rollback": lambda: table.rollback(snapshot=1),
+    }
+    with pytest.raises(StorageError, match=f"{link} is a link to {disk / 'moved'}, .* mount it, or remove the link"):
+        actions[name]()
+
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "unmounted").rename(disk)
+    for read in (catalog.table("db.t$branch_b").to_arrow(), table.to_arrow(tag="old")):
+        assert sorted(read["k"].to_pylist()) == [0, 1]
 
 
 @pytest.mark.parametrize("name", HIDDEN)

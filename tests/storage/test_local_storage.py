@@ -176,9 +176,91 @@ def test_what_may_not_be_looked_at_is_not_taken_for_absent(tmp_path):
     closed.chmod(0o700)
 
 
-@pytest.mark.parametrize("name", ["absent", "file/below", "x" * 300, "loop/below"])
+@pytest.mark.parametrize("name", ["absent", "file/below", "x" * 300])
 def test_a_path_that_leads_nowhere_is_absent(tmp_path, name: str):
     (tmp_path / "file").write_bytes(b"")
-    (tmp_path / "loop").symlink_to("loop")
 
     assert not LocalStorage().exists(str(tmp_path / name))
+
+
+ON_A_LINK = {
+    "read": lambda storage, path: storage.read(path),
+    "open": lambda storage, path: storage.open(path),
+    "stat": lambda storage, path: storage.stat(path),
+    "exists": lambda storage, path: storage.exists(path),
+    "list": lambda storage, path: storage.list(path),
+    "walk": lambda storage, path: list(storage.walk(path)),
+    "make_dir": lambda storage, path: storage.make_dir(path),
+    "delete_tree": lambda storage, path: storage.delete_tree(path),
+}
+BELOW_A_LINK = {
+    **ON_A_LINK,
+    "create": lambda storage, path: storage.create(path, b""),
+    "overwrite": lambda storage, path: storage.overwrite(path, b""),
+    "writer": lambda storage, path: storage.writer(path),
+    "delete": lambda storage, path: storage.delete([path]),
+}
+
+
+@pytest.mark.parametrize("target", ["unmounted/branch", "link"])
+@pytest.mark.parametrize(
+    ("act", "below"),
+    [(act, "") for act in ON_A_LINK.values()] + [(act, "/a/b") for act in BELOW_A_LINK.values()],
+    ids=[*ON_A_LINK, *(f"{name} below" for name in BELOW_A_LINK)],
+)
+def test_what_a_link_leads_to_is_not_taken_for_absent(tmp_path, target: str, act, below: str):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / target)
+
+    with pytest.raises(StorageError, match=f"{link} is a link to {tmp_path / target}, .* mount it, or remove the link"):
+        act(LocalStorage(), f"{link}{below}")
+
+    assert os.listdir(tmp_path) == ["link"]
+
+
+def test_a_listing_leaves_out_no_link_whose_target_is_missing(tmp_path):
+    (tmp_path / "t" / "tag").mkdir(parents=True)
+    (tmp_path / "t" / "tag" / "tag-a").symlink_to(tmp_path / "unmounted")
+
+    for look in (lambda: LocalStorage().list(f"{tmp_path}/t/tag"), lambda: list(LocalStorage().walk(f"{tmp_path}/t"))):
+        with pytest.raises(StorageError, match="tag-a is a link to"):
+            look()
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_listing_leaves_out_what_is_deleted_meanwhile(tmp_path, monkeypatch, kind: str):
+    (tmp_path / "target").write_bytes(b"")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "stays").write_bytes(b"")
+    gone = tmp_path / "d" / "gone"
+    gone.symlink_to(tmp_path / "target") if kind == "link" else gone.write_bytes(b"")
+    scandir = os.scandir
+
+    class Meanwhile:
+        """The listing of a directory from which another process deletes a file just after it was read."""
+
+        def __init__(self, path: str) -> None:
+            with scandir(path) as entries:
+                self._entries = list(entries)
+            gone.unlink()
+
+        def __enter__(self) -> Iterator[os.DirEntry[str]]:
+            return iter(self._entries)
+
+        def __iter__(self) -> Iterator[os.DirEntry[str]]:
+            return iter(self._entries)
+
+        def __exit__(self, *_: object) -> None:
+            return
+
+    monkeypatch.setattr(os, "scandir", Meanwhile)
+
+    assert [info.path for info in LocalStorage().list(f"{tmp_path}/d")] == [f"{tmp_path}/d/stays"]
+
+
+def test_deleting_a_link_needs_no_target(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
+
+    LocalStorage().delete([f"{tmp_path}/link"])
+
+    assert os.listdir(tmp_path) == []
