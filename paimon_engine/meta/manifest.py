@@ -41,8 +41,6 @@ from paimon_engine.meta.unknown_fields import (
 
 ENTRY_VERSION = 2
 MANIFEST_LIST_VERSION = 2
-LEVEL_MAX = 1_000
-"""More levels than any table has; Java's default is one above the number of runs that start a compaction, 6."""
 
 
 class FileKind(IntEnum):
@@ -333,7 +331,7 @@ def file_from_record(record: Mapping[str, Any], unknown: UnknownFields = NO_FIEL
         min_sequence_number=required_integer(record, "_MIN_SEQUENCE_NUMBER"),
         max_sequence_number=required_integer(record, "_MAX_SEQUENCE_NUMBER"),
         schema_id=required_integer(record, "_SCHEMA_ID", 0),
-        level=required_integer(record, "_LEVEL", 0, LEVEL_MAX),
+        level=required_integer(record, "_LEVEL", 0, INT_MAX),
         extra_files=tuple(checked_name(name, "_EXTRA_FILES") for name in record.get("_EXTRA_FILES") or ()),
         creation_time_ms=_millis(record.get("_CREATION_TIME")),
         delete_row_count=integer_or_none(record, "_DELETE_ROW_COUNT", 0),

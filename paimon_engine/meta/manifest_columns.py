@@ -21,7 +21,7 @@ from paimon_engine.format.stored import INT_MAX, LONG_MAX, checked_name
 from paimon_engine.frozen import Same
 from paimon_engine.meta.entry_columns import EntryColumns, EntryObjects, EntryPart, all_of
 from paimon_engine.meta.field_columns import ByteStrings, FieldColumn, NumberColumn, Objects, statistics_column
-from paimon_engine.meta.manifest import ENTRY_VERSION, LEVEL_MAX, MANIFEST_SCHEMA, ManifestEntry, file_extras
+from paimon_engine.meta.manifest import ENTRY_VERSION, MANIFEST_SCHEMA, ManifestEntry, file_extras
 from paimon_engine.meta.stats import EMPTY_STATS
 from paimon_engine.meta.unknown_fields import NO_FIELDS
 
@@ -39,7 +39,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "_FILE._FILE_SIZE": (0, LONG_MAX),
     "_FILE._ROW_COUNT": (0, LONG_MAX),
     "_FILE._SCHEMA_ID": (0, LONG_MAX),
-    "_FILE._LEVEL": (0, LEVEL_MAX),
+    "_FILE._LEVEL": (0, INT_MAX),
     # Zero where they are null.
     "_FILE._DELETE_ROW_COUNT": (0, LONG_MAX),
     "_FILE._FILE_SOURCE": (0, 1),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.options.texts import OptionTexts, split_list
+from paimon_engine.options.texts import INT_MAX, OptionTexts, split_list
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class MergeOptions(OptionTexts):
     @property
     def num_levels(self) -> int:
         """Levels of the LSM tree, level 0 included."""
-        return self._int("num-levels", self.num_sorted_run_compaction_trigger + 1)
+        return self._int("num-levels", min(self.num_sorted_run_compaction_trigger + 1, INT_MAX))
 
     def levels_of_keys(self) -> int:
         """Levels of a bucket of a primary-key table.

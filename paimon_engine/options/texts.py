@@ -12,6 +12,7 @@ from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.units import parse_duration_ms, parse_size_bytes
 
+INT_MAX: Final = (1 << 31) - 1
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _DIGITS_MAX: Final = 40

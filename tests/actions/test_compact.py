@@ -590,3 +590,28 @@ def test_a_part_that_fails_fails_the_bucket_and_leaves_no_file(catalog: Catalog,
 
     assert {info.path for info in handle.env.storage.walk(f"{table.path}/bucket-0")} == stored
     assert table.latest_snapshot_id() == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({"num-sorted-run.compaction-trigger": "1001"}, 1001),
+        ({"num-sorted-run.compaction-trigger": "2147483647"}, 2147483646),
+        ({"num-levels": "1000000"}, 999999),
+        ({"num-levels": "2147483647"}, 2147483646),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("producer", ["none", "full-compaction", "lookup"])
+def test_a_table_has_as_many_levels_as_its_options_say(
+    catalog: Catalog, options: Mapping[str, str], level: int, producer: str
+):
+    given = {"bucket": "1", "changelog-producer": producer, **options}
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=given)
+    for first in (0, 5):
+        table.write(batch(first, 10).cast(SCHEMA))
+        assert table.compact(full=True).levels_after == {str(level): 1}
+
+    assert sorted(table.to_arrow()["k"].to_pylist()) == list(range(15))
+    assert table.files()["level"].to_pylist() == [level]
+    assert sound(table)

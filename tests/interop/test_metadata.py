@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from paimon_engine import open_table
+from paimon_engine import Catalog, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -51,3 +51,22 @@ def test_tables_of_pypaimon_are_written_on(tmp_path: Path, pypaimon: PyPaimon, o
     assert_same_rows(rows_of(table.to_arrow()), expected)
     assert_same_rows(oracle.read(path), expected)
     assert_same_rows(rows_of(pypaimon.read(path)), expected)
+
+
+def test_a_level_may_be_as_high_as_java_makes_it(tmp_path: Path, paimon2: JavaPaimon, oracle: JavaPaimon):
+    path = str(tmp_path / "db.db" / "t")
+    many = {"bucket": "1", "num-sorted-run.compaction-trigger": "2000"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=many)
+    table.write(batch(0))
+    table.write(batch(2))
+    for java in (paimon2, oracle):
+        java.call("compact", table=path, full=True)
+        assert table.files()["level"].to_pylist() == [2000]
+        assert table.verify("rows").problems == ()
+        table.write(batch(4))
+    table.compact(full=True)
+
+    assert table.files()["level"].to_pylist() == [2000]
+    expected = [[key, f"v{key}"] for key in range(7)]
+    for read in (rows_of(table.to_arrow()), oracle.read(path), paimon2.read(path)):
+        assert_same_rows(read, expected)

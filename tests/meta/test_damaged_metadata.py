@@ -114,7 +114,7 @@ WRONG: tuple[tuple[Callable[[Mapping[str, Any]], None], dict[str, Any], str], ..
     (of_file, {"_FILE_SIZE": -1}, "_FILE_SIZE is -1"),
     (of_file, {"_ROW_COUNT": -1}, "_ROW_COUNT is -1"),
     (of_file, {"_LEVEL": -1}, "_LEVEL is -1"),
-    (of_file, {"_LEVEL": 1 << 30}, "_LEVEL is 1073741824"),
+    (of_file, {"_LEVEL": 1 << 31}, "_LEVEL is 2147483648"),
     (of_file, {"_MIN_KEY": "text"}, "_MIN_KEY is 'text', expected bytes"),
     (of_file, {"_FILE_SOURCE": 2}, "2 is not a valid FileSource"),
     (of_file, {"_SCHEMA_ID": None}, "_SCHEMA_ID is None"),

@@ -123,7 +123,7 @@ def _entry(**changes: Any) -> dict[str, Any]:
         {"_FILE_SIZE": -1},
         {"_ROW_COUNT": -1},
         {"_SCHEMA_ID": -1},
-        {"_LEVEL": 1_001},
+        {"_LEVEL": -1},
         {"_EXTRA_FILES": ["../x"]},
         {"_CREATION_TIME": 10**16},
         {"_DELETE_ROW_COUNT": -1},
