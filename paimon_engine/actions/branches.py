@@ -82,6 +82,7 @@ from paimon_engine.table.state.changelogs import (
     changelog_ids,
     forget_newest,
     hint_kept,
+    without_lost_changelog,
     write_changelog,
 )
 from paimon_engine.table.state.handle import TableHandle
@@ -452,7 +453,8 @@ def _replace_main(
     theirs = all_schema_bytes(branch)
     lost = {number for number, data in all_schema_bytes(main).items() if theirs.get(number) != data}
     take_schemas(main, branch, forward.schema_id)
-    files = {snapshot.id: snapshot_to_json(snapshot).encode() for snapshot in forward.snapshots}
+    snapshots = (without_lost_changelog(main, snapshot) for snapshot in forward.snapshots)
+    files = {snapshot.id: snapshot_to_json(snapshot).encode() for snapshot in snapshots}
     present = [number for number in snapshot_ids(main) if number in files]
     # Where main has a snapshot of that number it is overwritten, so that no reader ever finds the table empty.
     for number in reversed(present):

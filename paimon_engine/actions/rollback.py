@@ -55,7 +55,7 @@ from paimon_engine.table.removal.deletion_plan import (
     with_deletion,
 )
 from paimon_engine.table.removal.file_removal import Disposal
-from paimon_engine.table.state.changelogs import changelog_ids, forget_newest
+from paimon_engine.table.state.changelogs import changelog_ids, forget_newest, without_lost_changelog
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.hints import (
     hint_of,
@@ -378,7 +378,7 @@ def _remove_versions(table: TableHandle, target: Snapshot, *, expired: bool, res
                 _delete_newer(table, target, snapshot_id)
         if expired:
             # The table must never be without a snapshot, so that for a moment it has a gap: as short as can be.
-            storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
+            storage.create(paths.snapshot(target.id), snapshot_to_json(without_lost_changelog(table, target)).encode())
         if not newer:
             break
         _delete_newer(table, target, newer[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -187,6 +188,42 @@ def test_the_newest_java_continues_where_we_expired(tmp_path: Path, oracle: Java
     assert changelog_span(path) == (begin + 1, latest)
     assert newer.verify().problems == ()
     oracle.assert_sound(path)
+
+
+@pytest.mark.parametrize("release", ["oracle", "paimon2"])
+@pytest.mark.parametrize("made", ["nothing", "branch", "rollback", "fast-forward"])
+def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
+    tmp_path: Path, oracle: JavaPaimon, release: str, made: str, request: pytest.FixtureRequest
+) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=KINDS["input"])
+    for number in range(6):
+        table.write(pa.table({"k": [number], "v": [number]}, schema=schema))
+    table.create_tag("second", snapshot=2)
+    java: JavaPaimon = request.getfixturevalue(release)
+    java.call("expire", table=table.path, retain_max=1, retain_min=1, older_ms=0)
+    lists = {file.name for file in Path(table.path, "manifest").glob("manifest-list-*")}
+    assert json.loads(Path(table.path, "tag/tag-second").read_bytes())["changelogManifestList"] not in lists
+
+    if made in ("branch", "fast-forward"):
+        table.create_branch("b", tag="second")
+        assert table.create_branch("b", tag="second", if_exists="ignore").status == "already_done"
+        Catalog(str(tmp_path)).table("db.t$branch_b").write(pa.table({"k": [9], "v": [9]}, schema=schema))
+    if made == "fast-forward":
+        table.fast_forward("b")
+    if made == "rollback":
+        table.rollback(tag="second")
+    orphan = Path(table.path, "bucket-0/data-00000000-0000-0000-0000-000000000000-0.parquet")
+    orphan.write_bytes(b"x")
+    newer = open_table(table.path)
+    newer.write(pa.table({"k": [50], "v": [1]}, schema=schema))
+
+    assert newer.verify("rows").problems == ()
+    assert newer.remove_orphan_files(older_than="0 s").stopped == ()
+    assert not orphan.exists()
+    oracle.assert_sound(table.path)
+    assert newer.verify("rows").problems == ()
+    assert sorted(newer.to_arrow(tag="second")["k"].to_pylist()) == [0, 1]
 
 
 def changelog_span(path: Path) -> tuple[int, int]:

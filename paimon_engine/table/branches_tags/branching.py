@@ -18,6 +18,7 @@ from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.reach.reachability import all_roots, with_branch_paths
+from paimon_engine.table.state.changelogs import without_lost_changelog
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.state.snapshots import branch_exists, branches, snapshot_ids
 
@@ -63,7 +64,7 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     newest_first = sorted(wanted, reverse=True)
     files = {paths.schema(number): schema_bytes(table, main.schema(number)) for number in newest_first}
     if snapshot is not None:
-        files[paths.snapshot(snapshot.id)] = snapshot_to_json(snapshot).encode()
+        files[paths.snapshot(snapshot.id)] = snapshot_to_json(without_lost_changelog(table, snapshot)).encode()
     if tag is not None:
         files[paths.tag(tag.name)] = tag_to_json(tag).encode()
     return files

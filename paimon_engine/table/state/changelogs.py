@@ -9,7 +9,7 @@ Source: `Changelog`, `ChangelogManager`, `ChangelogDeletion`, `SnapshotDeletion`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paimon_engine.errors import NotFoundError, PaimonError, damaged
@@ -90,6 +90,19 @@ def keeps_delta(on_branch: TableHandle, snapshot: Snapshot) -> bool:
 def is_change(entry: ManifestEntry) -> bool:
     """Whether a file in a delta was made by a writer, as far as is known: a compaction changes no rows."""
     return entry.file.file_source in (None, FileSource.APPEND)
+
+
+def without_lost_changelog(table: TableHandle, snapshot: Snapshot) -> Snapshot:
+    """A tag's snapshot, to be made a snapshot again: without its changelog if that is gone.
+
+    Java's expiry deletes the changelog of a snapshot although a tag still names it.
+    """
+    name = snapshot.changelog_manifest_list
+    if name is None or table.env.storage.exists(table.paths.manifest(name)):
+        return snapshot
+    return replace(
+        snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
+    )
 
 
 # ── keep and forget ─────────────────────────────────────────────────────────────────────────────
