@@ -7,6 +7,7 @@ of the Java library.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,6 +36,8 @@ from paimon_engine.table.state.handle import TableHandle
 _DATABASE_END: Final = ".db"
 _METADATA_END: Final = ".metadata.json"
 _ENTRIES_STEP: Final = 1_000
+_S3: Final = re.compile("^s3[an]://")
+"""What Hadoop calls the store whose paths Iceberg's catalogs begin with `s3://`."""
 
 
 def metadata_directory(table: TableHandle) -> str:
@@ -125,7 +128,7 @@ class Place:
             location = str(parse_object(self.storage.read(path), path).get("location"))
         except CorruptTableError:
             return
-        if normal_path(location) != normal_path(root):
+        if not is_location_of(self.table, location):
             raise InvalidArgumentError(
                 f"{path} is the Iceberg metadata of a table in {location}, not of {root}: it stays as it is. Set "
                 "'metadata.iceberg.storage-location' = 'table-location', or move that metadata away"
@@ -214,6 +217,12 @@ def place_of(table: TableHandle, metadata: dict[str, Any] | None = None) -> Plac
     if not directory.startswith(f"{root}/"):
         storage = fenced(unfenced(storage), directory)
     location = root
-    if metadata is not None and normal_path(metadata["location"]) == normal_path(root):
+    if metadata is not None and is_location_of(table, metadata["location"]):
         location = metadata["location"]
     return Place(table, directory, storage, location, table.env.new_id())
+
+
+def is_location_of(table: TableHandle, location: str) -> bool:
+    """Whether that is the table's directory, in whichever form a writer gives it."""
+    ours, theirs = (normal_path(_S3.sub("s3://", path)) for path in (table.paths.root, location))
+    return ours == theirs

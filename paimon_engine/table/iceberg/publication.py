@@ -44,7 +44,7 @@ from paimon_engine.servers.iceberg_catalog import Shown
 from paimon_engine.storage.publication import create_own
 from paimon_engine.table.iceberg.catalogs import catalog_of
 from paimon_engine.table.iceberg.files import data_entry, is_shown, shown_files, shows_vectors, vector_entries
-from paimon_engine.table.iceberg.place import Place, metadata_directory, place_of
+from paimon_engine.table.iceberg.place import Place, is_location_of, metadata_directory, place_of
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries
 from paimon_engine.table.state.snapshots import (
@@ -153,13 +153,18 @@ def _publish(table: TableHandle, snapshot: Snapshot) -> bool:
 
 
 def _base(place: Place, versions: Sequence[int], snapshot: Snapshot) -> Metadata | None:
-    """The newest metadata up to the snapshot, if it shows a snapshot of this history; None if there is none."""
+    """The newest metadata up to the snapshot, if it shows a snapshot of this history; None if there is none.
+
+    None also where the table was renamed or copied since: all paths in the metadata are those of before.
+    """
     table = place.table
     older = [version for version in versions if version <= snapshot.id]
     if not older:
         return None
     try:
         found = place.metadata(older[-1])
+        if not is_location_of(table, found["location"]):
+            return None
         shown = stored_snapshot(table, found["current-snapshot-id"])
     except (CorruptTableError, NotFoundError):
         return None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +17,10 @@ import pytest
 from paimon_engine import CallbackError, Catalog, InvalidArgumentError, Table, UnsupportedError, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import PaimonError, StorageError
+from paimon_engine.meta.paths import TablePaths
 from paimon_engine.table.commit import commit_callbacks
 from paimon_engine.table.iceberg import publication
-from paimon_engine.table.iceberg.place import Place
+from paimon_engine.table.iceberg.place import Place, is_location_of
 from paimon_engine.table.state.handle import load_table
 from tests.support import iceberg
 
@@ -116,6 +119,51 @@ def test_metadata_of_another_table_stays(tmp_path: Path):
 
     assert [json.loads(path.read_text()) for path in metadata.iterdir()] == [theirs, theirs]
     assert table.to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
+def test_the_metadata_begins_again_where_the_table_was_renamed(storage: str, tmp_path: Path):
+    table = made(tmp_path, storage=storage)
+    for step in range(3):
+        table.write(rows(step, step + 1))
+    catalog = Catalog(str(tmp_path))
+
+    catalog.rename_table("db.t", "db.u")
+    renamed = catalog.table("db.u")
+    metadata = metadata_of(renamed) if storage == "table-location" else tmp_path / "iceberg" / "db" / "u" / "metadata"
+    for step in range(3, 6):
+        renamed.write(rows(step, step + 1))
+
+        check(renamed, metadata)
+        assert iceberg.document(metadata)["location"] == renamed.path
+    assert len(iceberg.document(metadata)["snapshots"]) == 3
+
+
+def test_the_metadata_of_a_copy_names_the_files_of_the_copy(tmp_path: Path):
+    table = made(tmp_path)
+    table.write(rows(0, 3))
+    copied = Path(table.path).with_name("copy")
+    shutil.copytree(table.path, copied)
+    copy = open_table(str(copied))
+
+    copy.create_tag("now")
+
+    check(copy)
+    assert iceberg.document(metadata_of(copy))["location"] == str(copied)
+    Catalog(str(tmp_path)).drop_table("db.t")
+    copy.write(rows(3, 5))
+    check(copy)
+
+
+@pytest.mark.parametrize(
+    ("location", "is_same"),
+    [("s3a://b/t", True), ("s3n://b/t/", True), ("s3://b/t", True), ("s3://b/u", False), ("/b/t", False), ("t", False)],
+)
+def test_a_location_is_compared_whichever_form_a_writer_gives_it(location: str, is_same: bool, tmp_path: Path):
+    path = made(tmp_path).path
+    table = load_table(path, EnvConfig(path))
+
+    assert is_location_of(replace(table, paths=TablePaths("s3://b/t", "main")), location) is is_same
 
 
 def test_tags_are_references(tmp_path: Path):
