@@ -96,8 +96,11 @@ class Catalog:
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drops a database; with `cascade` its tables and all their files too. This cannot be undone.
 
-        Raises: ConflictError if it has tables and `cascade` is false; NotFoundError if there is none and `if_exists`
-        is false.
+        In a filesystem catalog a database is a directory: with `cascade` everything in it is deleted, also what is not
+        a table. Other catalogs leave what they have not entered.
+
+        Raises: ConflictError if it has tables, or in a filesystem catalog anything, and `cascade` is false;
+        NotFoundError if there is none and `if_exists` is false.
         """
         try:
             self._metastore.drop_database(checked_database(name), cascade=cascade)

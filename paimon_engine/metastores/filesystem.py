@@ -57,7 +57,9 @@ class FilesystemMetastore:
         storage.make_dir(self._directory(database))
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
+        """Drops the directory; without `cascade` only an empty one, with it also what is in it that is not a table."""
         self._check_database(database)
+        directory, storage = self._directory(database), self._env_config.build().storage
         tables = self.list_tables(database)
         if tables and not cascade:
             raise not_empty(database, tables)
@@ -65,7 +67,17 @@ class FilesystemMetastore:
             # Another process may drop the same table at this moment.
             with contextlib.suppress(NotFoundError):
                 self.drop_table(TableName(database, table))
-        self._env_config.build().storage.delete_tree(self._directory(database))
+        if not cascade:
+            # First, since others may create a table at this moment; it leaves a directory that is not empty.
+            storage.delete_dir(directory)
+            if found := [info.path.rpartition("/")[2] for info in storage.list(directory)]:
+                raise ConflictError(
+                    f"database {database!r} is not empty: {directory} has {_some(found)}, which are not tables, or not "
+                    "yet, as while they are copied; move or delete them first, or use drop_database(..., "
+                    "cascade=True), which deletes everything there"
+                )
+        if storage.exists(directory):
+            storage.delete_tree(directory)
 
     def list_tables(self, database: str) -> list[str]:
         return directories.list_tables(self._env_config.build(), self._warehouse, database)
@@ -115,6 +127,9 @@ class FilesystemMetastore:
 def not_empty(database: str, tables: list[str]) -> ConflictError:
     """The error for a database that cannot be dropped because it has tables or views."""
     return ConflictError(
-        f"database {database!r} is not empty: {', '.join(tables[:5])}{', …' if len(tables) > 5 else ''}; "
-        "drop them first, or use drop_database(..., cascade=True)"
+        f"database {database!r} is not empty: {_some(tables)}; drop them first, or use drop_database(..., cascade=True)"
     )
+
+
+def _some(names: list[str]) -> str:
+    return f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}"

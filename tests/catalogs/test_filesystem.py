@@ -49,6 +49,27 @@ def test_a_database_with_tables_is_dropped_only_with_them(catalog: Catalog):
     catalog.drop_database("db", if_exists=True)
 
 
+def test_a_database_with_anything_else_is_dropped_only_with_it(catalog: Catalog):
+    table = catalog.create_table("db.t", schema=SCHEMA)
+    table.write(pa.table({"id": [1, 2]}, schema=SCHEMA))
+    database = Path(table.path).parent
+    # As while a table is copied, whose schemas come last.
+    (database / "t" / "schema").rename(database.parent / "not-copied-yet")
+    (database / "csv").mkdir()
+    (database / "csv" / "a.csv").write_text("1,2")
+    before = sorted(database.rglob("*"))
+    assert catalog.list_tables("db") == []
+
+    with pytest.raises(
+        ConflictError, match=r"'db' is not empty: .*db\.db has csv, t, which are not tables, or not yet"
+    ):
+        catalog.drop_database("db")
+
+    assert sorted(database.rglob("*")) == before
+    catalog.drop_database("db", cascade=True)
+    assert catalog.list_databases() == []
+
+
 @pytest.mark.parametrize("name", ["", "a.b", "../up", "sys", ".hidden", "a$b"])
 def test_a_database_has_a_plain_name(catalog: Catalog, name: str):
     with pytest.raises(InvalidArgumentError):
