@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -38,16 +39,22 @@ def store_rows(
 ) -> int:
     """Writes the rows to a file, or to standard output; gives their number.
 
-    A file appears only when it is complete. Control characters are escaped in text for a terminal.
+    A file appears only when it is complete; a link to one stays, and pipes and devices get the rows as they come.
+    Control characters are escaped in text for a terminal.
     """
     style = _Style(output, is_terminal=to is None and sys.stdout.isatty(), escape_formulas=escape_formulas)
     if to is None:
         return _store(reader, limit, style, sys.stdout.buffer, "reading")
-    partial = to.with_name(f".{to.name}.partial")
+    what = f"writing {to.name}:"
+    if to.exists() and not to.is_file():
+        with to.open("wb") as sink:
+            return _store(reader, limit, style, sink, what)
+    target = Path(os.path.realpath(to))
+    partial = target.with_name(f".{target.name}.partial")
     try:
         with partial.open("wb") as sink:
-            rows = _store(reader, limit, style, sink, f"writing {to.name}:")
-        partial.replace(to)
+            rows = _store(reader, limit, style, sink, what)
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
     return rows

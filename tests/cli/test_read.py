@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -95,6 +96,37 @@ def test_read_stores_files_by_their_ending(paimon: Run, table: Table, tmp_path: 
 
     assert pq.read_table(tmp_path / "rows.parquet").column("k").to_pylist() == [1, 2, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "rows.csv", "rows.jsonl", "rows.parquet"]
+
+
+@pytest.mark.parametrize("target", ["old.csv", "new.csv"])
+def test_a_link_stays_and_the_file_is_written_that_it_leads_to(paimon: Run, table: Table, tmp_path: Path, target: str):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "old.csv").write_text("old")
+    link = tmp_path / "rows.csv"
+    link.symlink_to(Path("far", target))
+
+    assert paimon("read", table.path, "--to", link, "-c", "k").code == 0
+
+    assert link.readlink() == Path("far", target)
+    assert (tmp_path / "far" / target).read_text().split() == ['"k"', "1", "2", "3"]
+    assert list((tmp_path / "far").glob(".*")) == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_pipe_gets_the_rows_and_stays(paimon: Run, table: Table, tmp_path: Path, ending: str, is_linked: bool):
+    pipe, link = tmp_path / f"pipe.{ending}", tmp_path / f"link.{ending}"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        ended = paimon("read", table.path, "--to", link if is_linked else pipe, "-c", "k")
+        data = reader.read()
+
+    assert ended.code == 0, ended.err
+    assert pipe.is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["lake", pipe.name, link.name])
+    found = pq.read_table(io.BytesIO(data))["k"].to_pylist() if ending == "parquet" else data.decode().splitlines()[-3:]
+    assert found == {"parquet": [1, 2, 3], "csv": ["1", "2", "3"]}.get(ending, ['{"k": 1}', '{"k": 2}', '{"k": 3}'])
 
 
 def test_a_failed_read_leaves_the_old_file(paimon: Run, table: Table, tmp_path: Path):
