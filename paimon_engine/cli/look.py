@@ -20,9 +20,10 @@ from paimon_engine.cli.arguments import (
     key_values,
     open_catalog,
     open_named,
+    storage_options,
 )
 from paimon_engine.cli.terminal import count, hint, print_grid, print_json, print_rows, warn
-from paimon_engine.errors import InvalidArgumentError, PaimonError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.units import size_text as size
 
 if TYPE_CHECKING:
@@ -190,7 +191,10 @@ def tables(
     """List the tables of a warehouse, with their newest snapshot."""
     lake = _open("tables", address or warehouse, storage, catalog)
     rows: list[dict[str, Any]] = []
-    for database in lake.list_databases():
+    databases = lake.list_databases()
+    if not databases and not catalog:
+        _check_directory(lake.warehouse, storage)
+    for database in databases:
         try:
             names = lake.list_tables(database)
         except PaimonError as error:
@@ -221,6 +225,18 @@ def tables(
         for row in rows
     ]
     print_grid(shown, empty=f"no tables in {lake.warehouse}", flexible=("primary key", "partitioned by", "snapshot"))
+
+
+def _check_directory(address: str, storage: Sequence[str] | None) -> None:
+    """Raises NotFoundError if no directory is there: a warehouse in which nothing is found may be a misspelt one."""
+    from paimon_engine.env import EnvConfig
+
+    try:
+        is_dir = EnvConfig(address, storage_options(storage)).build().storage.stat(address).is_dir
+    except NotFoundError as error:
+        raise NotFoundError(f"no warehouse {address}: nothing is there") from error
+    if not is_dir:
+        raise NotFoundError(f"no warehouse {address}: it is a file")
 
 
 def snapshots(

@@ -20,8 +20,19 @@ def test_tables_lists_a_warehouse(paimon: Run, table: Table):
     ]
     [row] = json.loads(paimon("tables", "-w", warehouse, "--json").out)
     assert row["table"] == "db.t"
-    assert "no tables" in paimon("tables", warehouse + "/nowhere").err
     assert paimon("tables").code == 2
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_only_a_directory_is_a_warehouse_without_tables(paimon: Run, tmp_path: Path, more: tuple[str, ...]):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+
+    empty, file, nowhere = (paimon("tables", tmp_path / name, *more) for name in ("empty", "file", "nowhere"))
+
+    assert (empty.code, empty.out, "no tables in" in empty.err) == (0, "[]\n" if more else "", not more)
+    assert (file.code, file.out, file.err) == (1, "", f"error: no warehouse {tmp_path}/file: it is a file\n")
+    assert (nowhere.code, nowhere.out, nowhere.err) == (1, "", f"error: no warehouse {tmp_path}/nowhere: nothing is there\n")
 
 
 def test_a_broken_table_does_not_hide_the_others(paimon: Run, table: Table):
