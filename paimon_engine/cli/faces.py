@@ -32,7 +32,7 @@ from paimon_engine.cli.arguments import (
     job_on,
 )
 from paimon_engine.cli.outcome import print_plainly
-from paimon_engine.cli.running import run_job, run_quick
+from paimon_engine.cli.running import confirm, run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, print_json
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Face:
     """How an action looks as a command.
 
     `doing` is shown while an action works that has no steps to count. `arguments` are fields that are given without a
-    name, `options` other names of fields. `question` asks before anything is lost; `{…}` in it are fields and `table`.
+    name, `options` other names of fields. `question` is for actions that have a dry run, and asks before anything is
+    lost; `{…}` in it are fields and `table`.
     """
 
     name: str
@@ -251,7 +252,7 @@ def _run(made: Face, items: Mapping[str, SpecField], given: Mapping[str, Any]) -
     spec: Any = decode(action_type(made.action), fields, name=made.action)
     job = job_on(given["table"], given["warehouse"], given["storage"], given["catalog"], spec)
     if made.question is not None and not given["yes"] and not fields.get("dry_run"):
-        typer.confirm(made.question.format(table=given["table"], **named), abort=True, err=True)
+        confirm(job, "looking", made.question.format(table=given["table"], **named))
     spark = given.get("spark")
     if made.doing is None:
         details = run_job(job, spark=spark, progress=given["progress"]).details

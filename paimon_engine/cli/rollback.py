@@ -21,7 +21,7 @@ from paimon_engine.cli.arguments import (
 )
 from paimon_engine.cli.faces import finish
 from paimon_engine.cli.outcome import deleted_text, print_outcome, words
-from paimon_engine.cli.running import run_quick
+from paimon_engine.cli.running import confirm, run_quick
 from paimon_engine.cli.terminal import count
 from paimon_engine.errors import InvalidArgumentError
 
@@ -78,7 +78,7 @@ def rollback(
     job = job_on(table, warehouse, storage, catalog, spec)
     if not yes and not dry_run:
         name, value = next(iter(given.items()))
-        typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
+        confirm(job, "looking", f"Delete everything that came after {name} {value}?")
     details = run_quick(job, "rolling back")
     finish(details, spec, _print_result, as_json=as_json)
 

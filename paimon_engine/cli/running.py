@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from paimon_engine.cli.terminal import ProgressStyle, print_progress_json, progress_listener, working
 from paimon_engine.progress import Progress
 
@@ -41,6 +43,16 @@ def run_job(
         listener = stack.enter_context(progress_listener(progress))
         result = run(job, executor, listener, is_kept=is_kept)
         return replace(result, startup_seconds=startup_seconds)
+
+
+def confirm(job: Job, what: str, question: str) -> None:
+    """Asks before something is lost, once a dry run has found that the job can be done.
+
+    Raises: PaimonError of all kinds, where it cannot; Abort if the answer is no.
+    """
+    action: Any = job.action
+    run_quick(replace(job, action=replace(action, dry_run=True)), what)
+    typer.confirm(question, abort=True, err=True)
 
 
 def run_quick(job: Job, what: str, *, spark: str | None = None) -> Mapping[str, Any]:

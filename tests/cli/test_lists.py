@@ -32,7 +32,11 @@ def test_only_a_directory_is_a_warehouse_without_tables(paimon: Run, tmp_path: P
 
     assert (empty.code, empty.out, "no tables in" in empty.err) == (0, "[]\n" if more else "", not more)
     assert (file.code, file.out, file.err) == (1, "", f"error: no warehouse {tmp_path}/file: it is a file\n")
-    assert (nowhere.code, nowhere.out, nowhere.err) == (1, "", f"error: no warehouse {tmp_path}/nowhere: nothing is there\n")
+    assert (nowhere.code, nowhere.out, nowhere.err) == (
+        1,
+        "",
+        f"error: no warehouse {tmp_path}/nowhere: nothing is there\n",
+    )
 
 
 def test_a_broken_table_does_not_hide_the_others(paimon: Run, table: Table):

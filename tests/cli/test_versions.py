@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+
+import pytest
 
 from paimon_engine import Table
 from tests.support.clock import next_ms
@@ -53,6 +56,34 @@ def test_back_to_a_moment_and_as_the_latest(paimon: Run, table: Table):
     back = paimon("rollback", table.path, "--timestamp", str(first), "--yes")
     assert "snapshot 1 is the latest" in back.out
     assert paimon("rollback", table.path, "--yes").code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "words"),
+    [
+        ("rollback", ["--snapshot", "77"], "snapshot 77"),
+        ("rollback", ["--tag", "nope"], "nope"),
+        ("branch fast-forward", ["nope"], "no branch 'nope'"),
+    ],
+)
+def test_nothing_is_asked_about_what_is_not_there(
+    paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch, command: str, more: list[str], words: str
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    ended = paimon(*command.split(), table.path, *more)
+
+    assert (ended.code, words in ended.err, "Delete" in ended.err) == (1, True, False)
+
+
+@pytest.mark.parametrize(("answer", "code", "latest"), [("n", 1, 3), ("y", 0, 1)])
+def test_a_rollback_asks_first(
+    paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, latest: int
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    ended = paimon("rollback", table.path, "--snapshot", "1")
+
+    assert (ended.code, table.latest_snapshot_id()) == (code, latest)
+    assert "Delete everything that came after snapshot 1? [y/N]" in ended.err
 
 
 def test_branches(paimon: Run, table: Table):
