@@ -93,7 +93,7 @@ def write_archive(path: Path) -> None:
     unfinished = path.with_name(f".{path.name}.partial")
     info = f"{_NAME}-{engine_version()}.dist-info"
     files = {**_sources(), f"{info}/METADATA": _metadata().encode(), f"{info}/WHEEL": _WHEEL}
-    files[f"{info}/entry_points.txt"] = f"[console_scripts]\npaimon-engine = {_NAME}.cli:main\n".encode()
+    files[f"{info}/entry_points.txt"] = f"[console_scripts]\npaimon-engine = {_NAME}.__main__:main\n".encode()
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in files.items():

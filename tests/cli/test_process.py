@@ -42,6 +42,28 @@ def test_a_failed_task_shows_its_trace_only_on_request(table: Table):
     assert "Traceback" in verbose.stderr
 
 
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+runpy.run_module("paimon_engine", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("module", ["paimon_engine.cli", "typer", "rich", "paimon_engine.catalog", "pyarrow"])
+def test_an_interruption_while_modules_are_loaded_leaves_no_trace(module: str, table: Table):
+    """Ctrl-C just before a module is loaded: the first ones come before the command line can handle it itself."""
+    code = f"MODULE = {module!r}\n{INTERRUPTED}"
+    done = subprocess.run([sys.executable, "-c", code, "read", table.path], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.fixture
 def guarded(table: Table, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A guarded job that waits without end for its source, a named pipe."""
