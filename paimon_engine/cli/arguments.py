@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from paimon_engine.cli.terminal import warn
 from paimon_engine.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def open_catalog(warehouse: str | None, storage: Sequence[str] | None, catalog: 
     from paimon_engine.catalog import Catalog
 
     options, secrets = catalog_options(catalog)
+    if not catalog:
+        _check_storage(warehouse, storage)
     return Catalog(warehouse, storage_options=storage_options(storage), options=options, secrets=secrets)
 
 
@@ -143,6 +146,7 @@ def open_named(
     from paimon_engine.catalog import open_table
 
     if not catalog and _is_path(table):
+        _check_storage(table, storage)
         return open_table(table, storage_options=storage_options(storage))
     return open_catalog(warehouse if catalog else _needed(warehouse, table), storage, catalog).table(table)
 
@@ -160,7 +164,20 @@ def job_on(
     if catalog:
         return Job(TableRef(warehouse, table), action, user, store, catalog=CatalogRef(*catalog_options(catalog)))
     ref = TableRef(path=table) if _is_path(table) else TableRef(warehouse=_needed(warehouse, table), name=table)
+    _check_storage(ref.path or ref.warehouse, storage)
     return Job(ref, action, user, store)
+
+
+def _check_storage(address: str | None, storage: Sequence[str] | None) -> None:
+    """Warns of options of a file system where there is none but the local disk, which has no options."""
+    if address is None or not storage:
+        return
+    from paimon_engine.storage import ENGINE_OPTIONS
+    from paimon_engine.storage.locations import is_local
+
+    others = sorted(set(key_values("--storage", storage)).difference(ENGINE_OPTIONS))
+    if others and is_local(address):
+        warn(f"--storage {', '.join(others)}: no effect, since {address} is on the local disk")
 
 
 def epoch_ms(text: str) -> int:

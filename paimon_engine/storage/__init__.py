@@ -10,6 +10,7 @@ from paimon_engine.storage.local import LocalStorage
 from paimon_engine.storage.memory import MemoryStorage
 
 __all__ = [
+    "ENGINE_OPTIONS",
     "EXTERNAL_ALLOWED",
     "EXTERNAL_DELETABLE",
     "REPORTS_ALLOWED",
@@ -24,6 +25,7 @@ __all__ = [
 EXTERNAL_ALLOWED: Final = "external-paths.allowed"
 EXTERNAL_DELETABLE: Final = "external-paths.deletable"
 REPORTS_ALLOWED: Final = "report-urls.allowed"
+ENGINE_OPTIONS: Final = (EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, REPORTS_ALLOWED)
 """Storage options that are for the engine, not for the file system: what may be read or deleted outside of tables."""
 
 
@@ -37,8 +39,7 @@ def storage_for(address: str, options: Mapping[str, str]) -> Storage:
         return LocalStorage()
     if scheme == "memory":
         return MemoryStorage.named(rest.partition("/")[0])
-    own = (EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, REPORTS_ALLOWED)
-    given = {key: text for key, text in options.items() if key not in own}
+    given = {key: text for key, text in options.items() if key not in ENGINE_OPTIONS}
     # Local tables must not pay for importing fsspec and a cloud client.
     if scheme in ("hdfs", "viewfs"):
         from paimon_engine.storage.hdfs import HdfsStorage

@@ -75,6 +75,21 @@ def test_every_command_has_help_with_an_example(paimon: Run, command: tuple[str,
     assert max(len(line) for line in ended.lines) <= 80
 
 
+def test_storage_options_of_the_local_disk_are_reported(paimon: Run, table: Table):
+    warehouse = table.path.removesuffix("/db.db/t")
+    warned = "--storage s3.regoin: no effect, since {} is on the local disk\n"
+
+    for address, command in (
+        (table.path, ["snapshots", table.path]),
+        (table.path, ["compact", table.path]),
+        (warehouse, ["snapshots", "db.t", "-w", warehouse]),
+        (warehouse, ["tables", warehouse]),
+    ):
+        ended = paimon(*command, "--storage", "s3.regoin=eu", "--storage", "external-paths.allowed=/other")
+        assert (ended.code, warned.format(address) in ended.err) == (0, True)
+        assert paimon(*command, "--storage", "external-paths.allowed=/other").err.count("no effect") == 0
+
+
 def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
