@@ -191,7 +191,7 @@ def test_the_newest_java_continues_where_we_expired(tmp_path: Path, oracle: Java
 
 
 @pytest.mark.parametrize("release", ["oracle", "paimon2"])
-@pytest.mark.parametrize("made", ["nothing", "branch", "rollback", "fast-forward"])
+@pytest.mark.parametrize("made", ["nothing", "branch", "rollback", "fast-forward", "fast-forward to an older branch"])
 def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
     tmp_path: Path, oracle: JavaPaimon, release: str, made: str, request: pytest.FixtureRequest
 ) -> None:
@@ -200,6 +200,8 @@ def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
     for number in range(6):
         table.write(pa.table({"k": [number], "v": [number]}, schema=schema))
     table.create_tag("second", snapshot=2)
+    if "older" in made:
+        table.create_branch("older", tag="second")
     java: JavaPaimon = request.getfixturevalue(release)
     java.call("expire", table=table.path, retain_max=1, retain_min=1, older_ms=0)
     lists = {file.name for file in Path(table.path, "manifest").glob("manifest-list-*")}
@@ -211,6 +213,10 @@ def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
         Catalog(str(tmp_path)).table("db.t$branch_b").write(pa.table({"k": [9], "v": [9]}, schema=schema))
     if made == "fast-forward":
         table.fast_forward("b")
+    if made == "fast-forward to an older branch":
+        table.fast_forward("older")
+    if "older" in made:
+        table.delete_branch("older")
     if made == "rollback":
         table.rollback(tag="second")
     orphan = Path(table.path, "bucket-0/data-00000000-0000-0000-0000-000000000000-0.parquet")
@@ -224,6 +230,50 @@ def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
     oracle.assert_sound(table.path)
     assert newer.verify("rows").problems == ()
     assert sorted(newer.to_arrow(tag="second")["k"].to_pylist()) == [0, 1]
+
+
+@pytest.mark.parametrize("made", ["branch", "rollback of Java"])
+def test_orphans_are_removed_where_a_snapshot_made_of_a_tag_lacks_the_changelog_that_java_has_deleted(
+    tmp_path: Path, oracle: JavaPaimon, made: str
+) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=KINDS["input"])
+    for number in range(6):
+        table.write(pa.table({"k": [number], "v": [number]}, schema=schema))
+    table.create_tag("second", snapshot=2)
+    if made == "branch":
+        table.create_branch("b", tag="second")
+    oracle.call("expire", table=table.path, retain_max=1, retain_min=1, older_ms=0)
+    if made == "rollback of Java":
+        oracle.call("rollback", table=table.path, tag="second")
+    orphan = Path(table.path, "bucket-0/data-00000000-0000-0000-0000-000000000000-0.parquet")
+    orphan.write_bytes(b"x")
+    newer = open_table(table.path)
+    newer.write(pa.table({"k": [50], "v": [1]}, schema=schema))
+
+    assert newer.remove_orphan_files(older_than="0 s").stopped == ()
+    assert not orphan.exists()
+    on_branch = Catalog(str(tmp_path)).table("db.t$branch_b") if made == "branch" else newer
+    assert sorted(on_branch.to_arrow()["k"].to_pylist()) == [0, 1, *([] if made == "branch" else [50])]
+    # Who reads changes of that snapshot meets the list that is gone.
+    [problem] = newer.verify("rows").problems
+    assert (problem.where.startswith("snapshot 2"), problem.what.endswith("is missing")) == (True, True)
+
+
+@pytest.mark.parametrize("hidden", [2, 3])
+def test_the_changelog_of_a_later_or_untagged_snapshot_is_not_taken_for_deleted(tmp_path: Path, hidden: int) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=KINDS["input"])
+    for number in range(4):
+        table.write(pa.table({"k": [number], "v": [number]}, schema=schema))
+    table.create_tag("third", snapshot=3)
+    table.expire_snapshots(retain_max=3, retain_min=3)
+    text = Path(table.path, f"snapshot/snapshot-{hidden}").read_bytes()
+    Path(table.path, "manifest", json.loads(text)["changelogManifestList"]).unlink()
+
+    [reason] = table.remove_orphan_files(older_than="0 s").stopped
+
+    assert f"snapshot {hidden} cannot be read" in reason
 
 
 def changelog_span(path: Path) -> tuple[int, int]:

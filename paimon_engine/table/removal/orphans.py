@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from paimon_engine.env import Env
@@ -157,7 +158,8 @@ class NameScan:
         strict: dict[str, ManifestFile] = {}
         lenient: dict[str, ManifestFile] = {}
         live: set[str] = set()
-        for root, found in zip(fresh, in_threads(table, _names_or_error, fresh), strict=True):
+        read = partial(_names_or_error, lacking=_may_lack_changelog(roots))
+        for root, found in zip(fresh, in_threads(table, read, fresh), strict=True):
             if isinstance(found, str):
                 self.doubts.append(f"{root.label} cannot be read: {found}")
                 continue
@@ -222,15 +224,31 @@ class _RootNames:
         return frozenset(manifest.name for manifest in (*self.lists.base, *self.lists.delta))
 
 
-def _names_or_error(table: TableHandle, root: Root) -> _RootNames | str:
-    """File names in the metadata of a root, except the entries of its manifests; or why they cannot be read."""
+def _may_lack_changelog(roots: Sequence[Root]) -> frozenset[RootIdentity]:
+    """Tags, and the snapshots that were made of one: Java's expiry deletes the changelog although these still name it.
+
+    A branch begins with such a snapshot, and so does main after a rollback to a tag whose snapshot had expired.
+    """
+    tags = [root for root in roots if root.tag is not None]
+    tagged = {(tag.snapshot.id, tag.snapshot.delta_manifest_list) for tag in tags}
+    newest_first = sorted((root for root in roots if root.is_snapshot), key=lambda root: -root.snapshot.id)
+    oldest = {root.branch: root for root in newest_first}.values()
+    made = [one for one in oldest if (one.snapshot.id, one.snapshot.delta_manifest_list) in tagged]
+    return frozenset(root.identity for root in (*tags, *made))
+
+
+def _names_or_error(table: TableHandle, root: Root, *, lacking: Collection[RootIdentity]) -> _RootNames | str:
+    """File names in the metadata of a root, except the entries of its manifests; or why they cannot be read.
+
+    Those that are `lacking` may miss their changelog.
+    """
     try:
-        return _root_names(table, root)
+        return _root_names(table, root, may_lack_changelog=root.identity in lacking)
     except PaimonError as error:
         return str(error)
 
 
-def _root_names(table: TableHandle, root: Root) -> _RootNames:
+def _root_names(table: TableHandle, root: Root, *, may_lack_changelog: bool) -> _RootNames:
     """File names in the metadata of a root, except the entries of its manifests.
 
     Raises: NotFoundError, CorruptTableError.
@@ -243,8 +261,7 @@ def _root_names(table: TableHandle, root: Root) -> _RootNames:
     lists = [
         (snapshot.base_manifest_list, snapshot.base_manifest_list_size, root.is_changelog),
         (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, root.is_changelog),
-        # Java's expiry deletes the changelog of a snapshot although a tag still names it.
-        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, root.tag is not None),
+        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, may_lack_changelog),
     ]
     for name, size_bytes, may_miss in lists:
         parts.append([])
