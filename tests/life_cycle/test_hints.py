@@ -11,9 +11,9 @@ from tests.support.world import HOUR_MS, MAIN
 from tests.support.world.kinds import of_name
 
 
-def _calls(kind: str, first: str, made: str) -> list[int]:
+def _calls(kind: str, first: str, made: str, *, expired: bool = False) -> list[int]:
     """The numbers of those calls of the store, when that action runs alone."""
-    world = prepared(of_name(kind)).copy()
+    world = prepared(of_name(kind), expired=expired).copy()
     world.now_ms += HOUR_MS
     call = call_of(world, first, FIRST[first])
     world.begin(call, None)
@@ -40,6 +40,13 @@ def test_a_hint_that_is_written_late_names_what_is_there(kind: str, first: str, 
     numbers = _calls(kind, first, made)
     assert numbers
     assert sweep(of_name(kind), first, second, numbers) == len(numbers)
+
+
+def test_a_rollback_does_not_name_a_changelog_that_others_have_removed() -> None:
+    kind, first = "kept-changelog", "rollback to a tag"
+    numbers = _calls(kind, first, "overwrite changelog/LATEST", expired=True)
+    assert numbers
+    assert sweep(of_name(kind), first, "expire_changelogs", numbers, expired=True) == len(numbers)
 
 
 def test_a_changelog_that_another_expiry_has_made_stays() -> None:

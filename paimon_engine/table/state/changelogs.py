@@ -16,7 +16,7 @@ from paimon_engine.errors import NotFoundError, PaimonError, damaged
 from paimon_engine.meta.manifest import FileSource, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_engine.table.state.handle import TableHandle, numbered
-from paimon_engine.table.state.hints import hint_of, write_hint
+from paimon_engine.table.state.hints import hint_of, settle_hints, write_hint
 from paimon_engine.table.state.snapshots import latest_snapshot_id, read_snapshot
 
 CHANGELOG_PREFIX: Final = "changelog-"
@@ -172,3 +172,6 @@ def forget_newest(table: TableHandle, ids: list[int]) -> None:
     write_hint(table, paths.latest_changelog_hint, max(left, default=_NONE_LEFT))
     for snapshot_id in sorted(ids, reverse=True):
         storage.delete([paths.changelog(snapshot_id)])
+    if left:
+        # Others may have removed these, with the hint, before it was written.
+        settle_hints(table, paths.changelog_dir)
