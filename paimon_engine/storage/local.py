@@ -237,6 +237,8 @@ def _refuse_dangling(path: str, error: OSError | None = None) -> None:
     local = local_path(path)
     while not os.path.lexists(local):
         local = os.path.dirname(local)
+        if os.path.isdir(local):
+            return
     try:
         target = os.readlink(local)
     except OSError:
