@@ -19,6 +19,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated, Final
 
 from paimon_engine.action import Context, Result, action
@@ -302,8 +303,9 @@ def _check_none_between(table: TableHandle, target: Snapshot) -> None:
 def _check_alone(table: TableHandle, target: Snapshot) -> None:
     """Raises ConflictError if another process has committed on a snapshot that was removed meanwhile."""
     repair_latest_hint(table)
-    newer = [number for number in snapshot_ids(table) if number > target.id]
-    late = [number for place, number in enumerate(newer, target.id + 1) if number != place]
+    # Others may have committed since, and have expired the first ones: only a gap between those that are there tells.
+    ids = [number for number in snapshot_ids(table) if number >= target.id]
+    late = [number for before, number in pairwise(ids) if number != before + 1]
     if late:
         raise ConflictError(
             f"others committed snapshot {late[-1]} of {table.paths.root} on one that was rolled back at the same time: "

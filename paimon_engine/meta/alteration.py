@@ -74,7 +74,7 @@ def altered(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
     if made == schema:
         return schema
     made = replace(made, id=schema.id + 1, time_ms=time_ms, version=VERSION)
-    check_schema(made)
+    check_schema(made, schema.options)
     return made
 
 

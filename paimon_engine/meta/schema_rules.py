@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.format.file_index.kinds import check_column, index_specs
+from paimon_engine.format.file_index.kinds import check_column, check_settings, index_specs
 from paimon_engine.meta.blobs import check_blobs
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.chain_rules import check_chain_table
@@ -43,6 +43,7 @@ from paimon_engine.types import (
     type_to_json,
 )
 
+_NO_OPTIONS: Final[Mapping[str, str]] = {}
 _SYSTEM_NAMES: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 _AVRO_DIGITS: Final = {TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6, TypeRoot.TIME: 3}
 _FIELDS: Final = "fields."
@@ -59,8 +60,13 @@ _MAY_NAME_NOTHING: Final = frozenset({"bucket-key", "changelog-producer.row-dedu
 _LISTS_OF_COLUMNS: Final = (".sequence-group", ".nested-key", ".nested-sequence-field")
 
 
-def check_schema(schema: TableSchema) -> None:
-    """Raises InvalidArgumentError or UnsupportedError naming what breaks a rule, and what to do."""
+def check_schema(schema: TableSchema, before: Mapping[str, str] = _NO_OPTIONS) -> None:
+    """Checks a schema that is about to be stored, in which options were those of `before`.
+
+    What options mean for later work is looked at where they are new or changed: another engine may have stored others.
+
+    Raises: InvalidArgumentError or UnsupportedError naming what breaks a rule, and what to do.
+    """
     _check_texts(schema)
     schema.table_options.check()
     _check_stats_modes(schema.table_options, schema.row_type.names)
@@ -81,16 +87,34 @@ def check_schema(schema: TableSchema) -> None:
     check_vectors(schema)
     check_blobs(schema)
     _check_retention(schema.table_options)
-    check_tag_options(schema.table_options)
     _check_special_columns(schema)
-    check_partition_options(schema)
-    for index in index_specs(schema.options):
-        check_column(index, schema.row_type)
+    _check_settings(schema, before)
     _check_scan_options(schema.table_options.raw)
     check_variants(schema)
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:
             _check_avro(field.type, field.name)
+
+
+def _check_settings(schema: TableSchema, before: Mapping[str, str]) -> None:
+    """Raises InvalidArgumentError or UnsupportedError for a changed option by which later work would fail."""
+    options = schema.options
+    changed = {name for name in options.keys() | before.keys() if options.get(name) != before.get(name)}
+
+    def has_changed(begin: str) -> bool:
+        return any(name.startswith(begin) for name in changed)
+
+    if has_changed("metadata.stats-mode.per.level"):
+        for mode in schema.table_options.stats_modes_of_levels.values():
+            _check_stats_mode("metadata.stats-mode.per.level", mode)
+    if has_changed("tag.") or has_changed("sink."):
+        check_tag_options(schema.table_options)
+    if has_changed("partition."):
+        check_partition_options(schema)
+    for index in index_specs(options):
+        check_column(index, schema.row_type)
+        if has_changed(f"file-index.{index.kind}."):
+            check_settings(index, schema.row_type)
 
 
 def _check_texts(schema: TableSchema) -> None:
@@ -432,13 +456,16 @@ def _check_stats_modes(options: TableOptions, columns: Sequence[str]) -> None:
     """Raises InvalidArgumentError naming an option whose mode does not exist."""
     modes = [("metadata.stats-mode", options.stats_mode), ("changelog-file.stats-mode", options.changelog_stats_mode)]
     modes += [(f"fields.{name}.stats-mode", options.stats_mode_of(name)) for name in columns]
-    modes += [("metadata.stats-mode.per.level", mode) for mode in options.stats_modes_of_levels.values()]
     for key, mode in modes:
         if mode is not None:
-            try:
-                parse_stats_mode(mode)
-            except InvalidArgumentError as error:
-                raise InvalidArgumentError(f"option '{key}': {error}") from error
+            _check_stats_mode(key, mode)
+
+
+def _check_stats_mode(key: str, mode: str) -> None:
+    try:
+        parse_stats_mode(mode)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"option '{key}': {error}") from error
 
 
 _SCAN_KEYS: Final = {

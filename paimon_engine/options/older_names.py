@@ -30,6 +30,9 @@ OLDER_NAMES: Final[Mapping[str, str]] = {
 """The newer name by the older one. Of several older ones the first that is given counts, if the newer one is not."""
 
 
+_OLDER: Final = frozenset(OLDER_NAMES)
+
+
 def newest_name(name: str) -> str:
     """The name under which the option is looked up."""
     return OLDER_NAMES.get(name, name)
@@ -37,9 +40,9 @@ def newest_name(name: str) -> str:
 
 def with_newest_names(options: Mapping[str, str]) -> Mapping[str, str]:
     """The options by their newest names; what is given under the newest name wins."""
-    older = [name for name in OLDER_NAMES if name in options]
-    if not older:
+    if _OLDER.isdisjoint(options):
         return options
+    older = [name for name in OLDER_NAMES if name in options]
     renamed = {name: text for name, text in options.items() if name not in OLDER_NAMES}
     for name in older:
         renamed.setdefault(OLDER_NAMES[name], options[name])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from math import isfinite
+from numbers import Number
 from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, shown
@@ -122,9 +124,11 @@ def _name_of(name: Any) -> str:
 
 
 def _text_of(name: Any, value: Any) -> str:
+    # NumPy's numbers and flags have their Python value so; those of pandas are NumPy's.
+    value = value.item() if hasattr(value, "item") else value
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, str | Number | date):
         remedy = "leave it out for its default" if value is None else "write a text, a number or a boolean"
         raise InvalidArgumentError(f"option {shown(name)} = {shown(value)}: {remedy}")
     return str(value)

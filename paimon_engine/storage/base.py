@@ -33,6 +33,12 @@ class Opener(Protocol):
         ...
 
 
+def list_present(storage: Storage, prefix: str) -> list[FileInfo]:
+    """What is directly in a directory that is no table's: a link there whose target is missing is left out."""
+    found: list[FileInfo] = getattr(storage, "list_present", storage.list)(prefix)
+    return found
+
+
 class Storage(Protocol):
     """Files by full path; safe to use from many threads.
 

@@ -93,6 +93,11 @@ class LocalStorage:
         with _mapped(path):
             return _info(path.rstrip("/"), os.stat(local_path(path)))
 
+    def list_present(self, prefix: str) -> list[FileInfo]:
+        """As `list`, without links whose target is missing, for directories that are no table's."""
+        with _mapped(prefix):
+            return sorted(_children(prefix.rstrip("/"), leaves_dangling=True), key=lambda info: info.path)
+
     def list(self, prefix: str) -> list[FileInfo]:
         with _mapped(prefix):
             return sorted(_children(prefix.rstrip("/")), key=lambda info: info.path)
@@ -211,8 +216,12 @@ def _info(path: str, found: os.stat_result) -> FileInfo:
     return FileInfo(path, 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
 
 
-def _children(prefix: str) -> Iterator[FileInfo]:
-    """What is directly in a directory, if it is one. Raises: StorageError for a link whose target is missing."""
+def _children(prefix: str, *, leaves_dangling: bool = False) -> Iterator[FileInfo]:
+    """What is directly in a directory, if it is one.
+
+    Raises: StorageError for a link whose target is missing, unless those are left out, or it is a hidden one, as the
+    locks of an editor are.
+    """
     try:
         entries = os.scandir(local_path(prefix))
     except _ABSENT as error:
@@ -227,7 +236,8 @@ def _children(prefix: str) -> Iterator[FileInfo]:
                 if error.errno not in _MAY_DANGLE:
                     raise
                 # A file may be deleted between the listing and its `stat`; then it is left out.
-                _refuse_dangling(path, error)
+                if not (leaves_dangling or entry.name.startswith(".")):
+                    _refuse_dangling(path, error)
                 continue
             yield _info(path, found)
 

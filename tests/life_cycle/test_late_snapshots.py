@@ -55,6 +55,23 @@ def land(world: World, snapshot: str, content: bytes) -> None:
         world.inner.overwrite(snapshot.rpartition("/")[0] + "/LATEST", str(LATEST + 1).encode())
 
 
+def test_commits_on_the_target_are_no_late_ones_also_where_the_first_have_expired() -> None:
+    world = made("append")
+    table, other = world.table(MAIN), world.table(MAIN)
+    went_back = Call("rollback", MAIN, partial(ACTS["rollback"], table), exclusive=True)
+    went_back.actor = world.stage.actor(went_back.work)
+    while not went_back.actor.go(1).is_done:
+        names = [path.rpartition("/")[2] for path in world.inner.dump() if "/snapshot/snapshot-" in path]
+        if names == ["snapshot-3"] and went_back.actor.made[-1].startswith("delete"):
+            for number in (5, 6, 7):
+                write(world, other, number)
+            other.expire_snapshots(retain_max=1)
+
+    assert went_back.actor.error is None
+    assert went_back.actor.result.status == "rolled_back"
+    assert {5, 6, 7} <= set(world.table(MAIN).to_arrow()["k"].to_pylist())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("act", ACTS)
 def test_a_snapshot_that_comes_late_is_noticed_and_the_next_run_removes_it(act: str, kind: str) -> None:

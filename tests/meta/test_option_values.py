@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, DropColumn, InvalidArgumentError, PaimonError, SetOption, Table, open_table
+from paimon_engine import (
+    AddColumn,
+    Catalog,
+    DropColumn,
+    InvalidArgumentError,
+    PaimonError,
+    SetOption,
+    Table,
+    UnsupportedError,
+    open_table,
+)
 from paimon_engine.errors import PaimonWarning
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.int32())])
@@ -34,13 +47,38 @@ def write(table: Table, k: int = 1) -> None:
 
 
 def test_values_with_a_text_of_their_own_are_stored(tmp_path: Path):
-    options = created(
-        tmp_path, {"num-levels": 3, "ignore-delete": True, "compaction.small-file-ratio": 0.5}
-    ).schema.options
+    options = {"num-levels": 3, "ignore-delete": True, "compaction.small-file-ratio": 0.5}
+    as_numpy = {"num-levels": np.int32(3), "ignore-delete": np.True_, "compaction.small-file-ratio": Decimal("0.5")}
+    expected = {"bucket": "1", "num-levels": "3", "ignore-delete": "true", "compaction.small-file-ratio": "0.5"}
 
-    assert options == {
-        "bucket": "1", "num-levels": "3", "ignore-delete": "true", "compaction.small-file-ratio": "0.5"
-    }  # fmt: skip
+    assert created(tmp_path, options).schema.options == expected
+    table = created(tmp_path, as_numpy, "db.u")
+    assert table.schema.options == expected
+    write(table)
+    assert table.to_arrow(options={"scan.snapshot-id": np.int64(1)}).num_rows == 1
+    assert table.to_arrow(options={"scan.timestamp": datetime(2999, 1, 1)}).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partition.timestamp-formatter": "yyyyMMdd[HH]"},
+        {"partition.expiration-strategy": "custom"},
+        {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly", "tag.creation-delay": "2 h"},
+        {"sink.watermark-time-zone": "CST"},
+        {"metadata.stats-mode.per.level": "0:foo"},
+        {"file-index.bloom-filter.columns": "v", "file-index.bloom-filter.v.items": "-1"},
+    ],
+    ids=str,
+)
+def test_odd_options_of_other_engines_do_not_keep_a_table_from_changing(tmp_path: Path, options: dict[str, str]):
+    table = stored(created(tmp_path, {}), options)
+
+    table.alter([AddColumn("c", "INT")])
+
+    assert open_table(table.path).schema.options.items() >= options.items()
+    with pytest.raises((InvalidArgumentError, UnsupportedError)):
+        created(tmp_path, options, "db.new")
 
 
 @pytest.mark.parametrize(

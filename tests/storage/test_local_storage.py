@@ -13,7 +13,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from paimon_engine import Catalog
+from paimon_engine.actions.write import Write
 from paimon_engine.errors import NotFoundError, StorageError
+from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.storage import LocalStorage
 from paimon_engine.storage.create import publish_by_link, publish_by_rename
 
@@ -264,3 +267,17 @@ def test_deleting_a_link_needs_no_target(tmp_path):
     LocalStorage().delete([f"{tmp_path}/link"])
 
     assert os.listdir(tmp_path) == []
+
+
+def test_links_that_lead_nowhere_beside_tables_and_sources_do_no_harm(tmp_path):
+    catalog = Catalog(str(tmp_path / "lake"))
+    table = catalog.create_table("db.t", schema={"k": "INT"})
+    for link in ("lake/old.db", "lake/db.db/old", "latest.csv", "lake/db.db/t/schema/.#schema-0"):
+        (tmp_path / link).symlink_to(tmp_path / "missing")
+    (tmp_path / "a1.csv").write_text("k\n1\n")
+
+    assert (catalog.list_databases(), catalog.list_tables("db")) == (["db"], ["t"])
+    run(Job(TableRef(path=table.path), Write(str(tmp_path / "a*.csv"), format="csv"), "me"))
+    assert catalog.table("db.t").to_arrow()["k"].to_pylist() == [1]
+    catalog.drop_database("db", cascade=True)
+    assert catalog.list_databases() == []

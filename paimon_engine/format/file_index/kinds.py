@@ -126,10 +126,14 @@ def check_column(spec: IndexSpec, columns: RowType) -> None:
             "take the name out of the option"
         )
     if spec.kind in KINDS:
-        _check_settings(spec, indexed_type(spec, columns.field(spec.column).type))
+        indexed_type(spec, columns.field(spec.column).type)
 
 
-def _check_settings(spec: IndexSpec, data_type: AtomicType) -> None:
+def check_settings(spec: IndexSpec, columns: RowType) -> None:
+    """Raises InvalidArgumentError naming an option by which an index that `check_column` allows cannot be made."""
+    if spec.kind not in KINDS:
+        return
+    data_type = indexed_type(spec, columns.field(spec.column).type)
     match spec.kind:
         case "bloom-filter":
             bloom_shape(spec.options, spec.prefix)

@@ -7,7 +7,7 @@ of the Java library.
 from __future__ import annotations
 
 import io
-import re
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,13 +30,15 @@ from paimon_engine.meta.iceberg.metadata import Metadata, parse_metadata
 from paimon_engine.meta.iceberg.values import stored_value
 from paimon_engine.storage import Storage
 from paimon_engine.storage.fenced import fenced, unfenced
-from paimon_engine.storage.locations import normal_path
+from paimon_engine.storage.local import local_path
+from paimon_engine.storage.locations import is_local
 from paimon_engine.table.state.handle import TableHandle
 
 _DATABASE_END: Final = ".db"
 _METADATA_END: Final = ".metadata.json"
 _ENTRIES_STEP: Final = 1_000
-_S3: Final = re.compile("^s3[an]://")
+_WITH_SERVERS: Final = ("hdfs", "viewfs")
+_SAME_STORE: Final = {"s3a": "s3", "s3n": "s3"}
 """What Hadoop calls the store whose paths Iceberg's catalogs begin with `s3://`."""
 
 
@@ -223,6 +225,20 @@ def place_of(table: TableHandle, metadata: dict[str, Any] | None = None) -> Plac
 
 
 def is_location_of(table: TableHandle, location: str) -> bool:
-    """Whether that is the table's directory, in whichever form a writer gives it."""
-    ours, theirs = (normal_path(_S3.sub("s3://", path)) for path in (table.paths.root, location))
-    return ours == theirs
+    """Whether that is the table's directory, in whichever form a writer gives it.
+
+    Writers may come to a local directory through links, and name the servers of a file system in several ways.
+    """
+    root = table.paths.root
+    if is_local(root) and is_local(location):
+        return os.path.realpath(local_path(root)) == os.path.realpath(local_path(location))
+    return _parts(root) == _parts(location)
+
+
+def _parts(address: str) -> tuple[str, ...]:
+    scheme, _, rest = address.partition("://")
+    named = [part for part in rest.split("/") if part]
+    if scheme in _WITH_SERVERS:
+        # The table's own file system: `hdfs:///x`, and with the name of a server, or of several.
+        named = named[0 if rest.startswith("/") else 1 :]
+    return (_SAME_STORE.get(scheme, scheme), *named)

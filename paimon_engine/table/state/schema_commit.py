@@ -6,7 +6,7 @@ Source: `SchemaManager` of the Java library.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -41,12 +41,15 @@ class _LostError(Exception):
     """Another schema took the id."""
 
 
-def check_rules(schema: TableSchema) -> None:
-    """Raises InvalidArgumentError or UnsupportedError for a schema that no table should get."""
+def check_rules(schema: TableSchema, before: Mapping[str, str] | None = None) -> None:
+    """Checks a schema that is about to be stored, in which options were those of `before`; without it, a new one.
+
+    Raises: InvalidArgumentError or UnsupportedError for one that no table should get.
+    """
     from paimon_engine.merge.functions import check_merge_options
     from paimon_engine.meta.schema_rules import check_schema
 
-    check_schema(schema)
+    check_schema(schema, before or {})
     check_merge_options(schema)
 
 
@@ -124,7 +127,7 @@ def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
     if after is before:
         return before, before
     check_changed(before.options, after.options)
-    check_rules(after)
+    check_rules(after, before.options)
     check_branch(table.env, table.paths, after)
     if _is_writable(before.table_options):
         # A change must not take the table out of this engine's reach; one that is out of it already may change.

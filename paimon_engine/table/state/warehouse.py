@@ -28,6 +28,7 @@ from paimon_engine.meta.type_text import TypeLike, to_data_type
 from paimon_engine.options.changed import check_changed
 from paimon_engine.options.iceberg import check_stored
 from paimon_engine.options.texts import option_texts
+from paimon_engine.storage.base import list_present
 from paimon_engine.storage.publication import create_own
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
@@ -88,7 +89,7 @@ def table_path(warehouse: str, name: str) -> str:
 
 def list_databases(env: Env, warehouse: str) -> list[str]:
     """Names of the databases, sorted."""
-    names = [info.path.rsplit("/", 1)[-1] for info in env.storage.list(warehouse.rstrip("/")) if info.is_dir]
+    names = [info.path.rsplit("/", 1)[-1] for info in list_present(env.storage, warehouse.rstrip("/")) if info.is_dir]
     return sorted(name.removesuffix(DATABASE_SUFFIX) for name in names if name.endswith(DATABASE_SUFFIX))
 
 
@@ -101,7 +102,7 @@ def list_tables(env: Env, warehouse: str, database: str) -> list[str]:
     if not env.storage.exists(directory):
         known = ", ".join(list_databases(env, warehouse)) or "none"
         raise NotFoundError(f"no database {database!r} in {warehouse}; it has {known}")
-    folders = [info.path for info in env.storage.list(directory) if info.is_dir]
+    folders = [info.path for info in list_present(env.storage, directory) if info.is_dir]
     return sorted(path.rsplit("/", 1)[-1] for path in folders if latest_schema_id(env, TablePaths(path)) is not None)
 
 

@@ -13,6 +13,7 @@ from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.storage import Storage
+from paimon_engine.storage.base import list_present
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.write.row_input import RowInput
@@ -127,7 +128,9 @@ def _expand(storage: Any, source: str) -> list[Any]:
     directory, _, pattern = source.rpartition("/")
     if any(sign in pattern for sign in "*?") or ("[" in pattern and not storage.exists(source)):
         found = [
-            info for info in storage.list(directory or ".") if fnmatch.fnmatch(info.path.rsplit("/", 1)[-1], pattern)
+            info
+            for info in list_present(storage, directory or ".")
+            if fnmatch.fnmatch(info.path.rsplit("/", 1)[-1], pattern)
         ]
         files = [info for info in found if not info.is_dir]
     elif storage.exists(source):

@@ -155,6 +155,28 @@ def test_the_metadata_of_a_copy_names_the_files_of_the_copy(tmp_path: Path):
     check(copy)
 
 
+def test_the_metadata_goes_on_however_the_table_is_addressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = made(tmp_path)
+    table.write(rows(0, 3))
+    found = iceberg.document(metadata_of(table))["table-uuid"]
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    for number, address in enumerate([f"{tmp_path}/link/db.db/t", "db.db/t", f"file:{table.path}", f"{table.path}/"]):
+        open_table(address).write(rows(3 + number, 4 + number))
+        assert iceberg.document(metadata_of(table))["table-uuid"] == found, address
+    check(table)
+
+
+@pytest.mark.parametrize("location", ["hdfs://nn:8020/b/t", "hdfs:///b/t", "hdfs://others/b/t", "hdfs://ns/b//t/"])
+def test_one_file_system_has_several_names(location: str, tmp_path: Path):
+    path = made(tmp_path).path
+    table = replace(load_table(path, EnvConfig(path)), paths=TablePaths("hdfs://ns/b/t", "main"))
+
+    assert is_location_of(table, location)
+    assert not is_location_of(table, f"{location}u")
+
+
 @pytest.mark.parametrize(
     ("location", "is_same"),
     [("s3a://b/t", True), ("s3n://b/t/", True), ("s3://b/t", True), ("s3://b/u", False), ("/b/t", False), ("t", False)],
