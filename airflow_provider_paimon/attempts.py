@@ -15,6 +15,8 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -51,31 +53,54 @@ def commit_user_of(
     """The name under which a task commits: the same in every attempt, so that a repeated one commits once.
 
     `again` distinguishes work that is repeated on purpose from the work before. With a key a mapped task is recognised
-    by its `work`, which says what it does: another run may have it at another map index.
+    by its `work`, which says what it does: another run may have it at another map index. Work that is `{}`, because the
+    task has no arguments, is recognised by the map index.
 
-    Raises: InvalidArgumentError for a mapped task with a key whose work is not known.
+    Raises: InvalidArgumentError for a mapped task with a key whose work is not known, or has no text of its own.
     """
     instance = context["ti"]
     index = getattr(instance, "map_index", -1)
     parts: list[Any] = [instance.dag_id, instance.task_id, instance.run_id, index]
     if idempotency_key is not None:
         parts[2] = {"idempotency_key": idempotency_key}
-        if index >= 0:
+        if index >= 0 and work != {}:
             if work is None:
                 raise InvalidArgumentError(
                     f"idempotency_key={idempotency_key!r} does not say which part of a mapped task this is, whose map "
                     "index may be another one in the next run; give a commit_user that names the part"
                 )
-            parts[3] = json.loads(json.dumps({"work": work}, sort_keys=True, default=str))
+            parts[3] = {"work": _plain(work)}
     if again is not None:
         parts.append({"again": dict(again)})
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
 
 
-def names_of_task(context: Mapping[str, Any], task_id: str, *, is_mapped: bool) -> Iterator[str]:
-    """The names under which another task of this run, without an `idempotency_key`, commits in its first tries.
+def _plain(value: Any) -> Any:
+    """A value as JSON that is the same in every process. Raises: InvalidArgumentError for one that has no such form."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, date | time | timedelta | Decimal):
+        return str(value)
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item) for item in value), key=json.dumps)
+    if isinstance(value, Mapping):
+        pairs = [[_plain(name), _plain(item)] for name, item in value.items()]
+        return {"pairs": sorted(pairs, key=json.dumps)}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    raise InvalidArgumentError(
+        f"a mapped task with an idempotency_key is recognised by its arguments, and {type(value).__name__} has no text "
+        "that is the same in every run; give texts, numbers, dates, or lists and maps of them"
+    )
 
-    Airflow does not say how often a task was tried, and in how many parts a mapped one runs: these are all that can be.
+
+def names_of_task(
+    context: Mapping[str, Any], task_id: str, *, is_mapped: bool, idempotency_key: str | None
+) -> Iterator[str]:
+    """The names under which another task of this run commits in its first tries, without its key and with it.
+
+    Airflow does not say how often a task was tried, and in how many parts a mapped one runs: these are all that can be,
+    but for mapped tasks with a key.
     """
     instance = context["ti"]
     indices = range(conf.getint("core", "max_map_length", fallback=1024)) if is_mapped else (-1,)
@@ -83,7 +108,8 @@ def names_of_task(context: Mapping[str, Any], task_id: str, *, is_mapped: bool) 
     again = (None, run, *({**run, "try": number} for number in range(2, _TRIES_KNOWN + 1)))
     for index in indices:
         task = SimpleNamespace(dag_id=instance.dag_id, task_id=task_id, run_id=instance.run_id, map_index=index)
-        yield from (commit_user_of({"ti": task}, again=one) for one in again)
+        for key in {None, idempotency_key} if index < 0 else {None}:
+            yield from (commit_user_of({"ti": task}, key, one) for one in again)
 
 
 def begin_attempt(

@@ -30,8 +30,6 @@ _WRITES: Final = frozenset(
         "rollback_to_as_latest",
     }
 )
-_WRITTEN: Final = frozenset({"committed", "already_done"})
-"""How a write ended that says no action, as those of transfers."""
 _TIDIES: Final = frozenset({"compact", "cluster", "rescale", "rewrite_file_index", "analyze", "compact_manifests"})
 """Actions whose snapshots have the same rows as the ones before."""
 
@@ -75,7 +73,7 @@ def own_snapshots(
             continue
         if action in _TIDIES:
             tidied.add(number)
-        elif action in _WRITES or (action is None and status in _WRITTEN):
+        elif action in _WRITES:
             written.add(number)
     for action, kind, number in commits:
         is_tidied = action in _TIDIES if action is not None else kind not in ("APPEND", "OVERWRITE")

@@ -27,6 +27,7 @@ _STRUCTURES: Final = frozenset(
     }
 )
 """Arguments that may be mappings or lists."""
+_MAY_HOLD_SECRETS: Final = frozenset({"storage_options", "table_options"})
 
 
 class FileTemplates(BaseOperator):
@@ -36,6 +37,15 @@ class FileTemplates(BaseOperator):
     """
 
     template_ext: Sequence[str] = ()
+
+    def resolve_template_files(self) -> None:
+        """As in Airflow, which calls it where a DAG is read, and looks into lists."""
+        lists = {name: found for name in self.template_fields if isinstance(found := getattr(self, name, None), list)}
+        for name in lists:
+            setattr(self, name, None)
+        super().resolve_template_files()
+        for name, found in lists.items():
+            setattr(self, name, found)
 
     def render_template(
         self, content: Any, context: Any, jinja_env: Any = None, seen_oids: set[int] | None = None
@@ -103,7 +113,7 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
     if kind is list and isinstance(found, Sequence) and not isinstance(found, str):
         return kind(found)
     wanted = "a mapping of names and values" if kind is dict else "a list"
-    raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {shown(found)}")
+    raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {_shown(name, found)}")
 
 
 def list_or_map(name: str, value: Any) -> Any:
@@ -113,8 +123,14 @@ def list_or_map(name: str, value: Any) -> Any:
     """
     found = _parsed(name, value) if isinstance(value, str) else value
     if found is not None and (isinstance(found, str) or not isinstance(found, Mapping | Sequence)):
-        raise InvalidArgumentError(f"{name} must be a list, or a mapping of names and values, not {shown(found)}")
+        raise InvalidArgumentError(
+            f"{name} must be a list, or a mapping of names and values, not {_shown(name, found)}"
+        )
     return found
+
+
+def _shown(name: str, value: Any) -> str:
+    return f"a {type(value).__name__}" if name in _MAY_HOLD_SECRETS else shown(value)
 
 
 def list_in(value: Any) -> Any:
@@ -139,7 +155,25 @@ def _parsed(name: str, given: str) -> Any:
         with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             if isinstance(found := read(given.strip()), dict | list):
                 return found
+    _refuse_calls(name, given)
     try:
         return yaml.safe_load(given)
     except yaml.YAMLError as error:
-        raise InvalidArgumentError(f"{name} is not valid YAML: {' '.join(str(error).split())}") from error
+        why = " ".join(str(error).split())
+        if name not in _MAY_HOLD_SECRETS:
+            raise InvalidArgumentError(f"{name} is not valid YAML: {why}") from error
+    # Its error shows a part of the text.
+    raise InvalidArgumentError(f"{name} is no mapping of names and values, in JSON, Python or YAML")
+
+
+def _refuse_calls(name: str, given: str) -> None:
+    """Raises InvalidArgumentError for a list or map of Python with objects in it, which YAML would take for texts."""
+    try:
+        found = ast.parse(given.strip(), mode="eval").body
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return
+    if isinstance(found, ast.Dict | ast.List | ast.Tuple) and any(isinstance(one, ast.Call) for one in ast.walk(found)):
+        raise InvalidArgumentError(
+            f"{name} has objects of Python, as times, of which a template makes texts that cannot be read again; give "
+            "texts, such as {{ ds }}, or set render_template_as_native_obj=True on the DAG"
+        )

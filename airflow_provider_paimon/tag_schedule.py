@@ -86,7 +86,8 @@ def _zone(zone: tzinfo | str) -> tzinfo:
     if isinstance(zone, tzinfo):
         return zone
     try:
-        return ZoneInfo(zone)
+        # As Airflow reads it: `utc` in any case, too.
+        return UTC if zone.lower() == "utc" else ZoneInfo(zone)
     except (ValueError, ZoneInfoNotFoundError) as error:
         raise unknown_zone(zone) from error
 

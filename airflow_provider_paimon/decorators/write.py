@@ -32,7 +32,9 @@ class PaimonWriteDecoratedOperator(DecoratedOperator, PaimonRowsTransfer):
         return PaimonRowsTransfer.execute(self, context)
 
     def work(self) -> Mapping[str, Any]:
-        """The arguments of the function, and what it replaces."""
+        """The arguments of the function, if it has any, and what it replaces."""
+        if not (self.op_args or self.op_kwargs):
+            return {}
         return {"op_args": self.op_args, "op_kwargs": self.op_kwargs, "overwrite": self.overwrite}
 
     def transfer(self, hook: PaimonHook, context: Mapping[str, Any]) -> dict[str, Any]:

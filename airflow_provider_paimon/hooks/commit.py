@@ -20,8 +20,9 @@ _VERSION: Final = 1
 INLINE_BYTES_MAX: Final = 32_768
 """Larger messages are stored in a file of the table: XCom is stored in Airflow's database."""
 
-_committed: dict[tuple[tuple[str, int], str], str] = {}
-"""Name and number of an attempt of this process, and path of a table → what the attempt has committed there."""
+_BRANCH: Final = "$branch_"
+_committed: dict[tuple[tuple[str, int, str], str], str] = {}
+"""An attempt of this process, and path and branch of a table → what the attempt has committed there."""
 
 
 class PaimonCommitHook(PaimonHook):
@@ -87,12 +88,14 @@ class PaimonCommitHook(PaimonHook):
         if commit_user is None:
             context = _context()
             commit_user = begin_attempt(context, idempotency_key, on_clear, force_rerun=force_rerun).commit_user
-            attempt = commit_user, getattr(context["ti"], "try_number", 1)
+            instance = context["ti"]
+            attempt = commit_user, getattr(instance, "try_number", 1), str(getattr(instance, "id", ""))
             _note_success_of(context)
         if not parts:
             return {"table": None, "status": "noop", "snapshot_id": None}
         table = self.table(_table_of(parts))
-        _check_first(attempt, table.path, parts)
+        place = f"{table.path} {parts[0]['table'].partition(_BRANCH)[2]}"
+        _check_first(attempt, place, parts)
         try:
             messages = _messages(table, parts)
         except NotFoundError:
@@ -103,7 +106,7 @@ class PaimonCommitHook(PaimonHook):
         else:
             done = table.commit(messages, commit_user=commit_user, watermark=watermark, properties=properties)
         if attempt is not None:
-            _committed[attempt, table.path] = _as_text(parts)
+            _committed[attempt, place] = _as_text(parts)
         if done.status == "already_done":
             table.abort(messages)
         _forget(table, parts)
@@ -163,9 +166,9 @@ def _table_of(parts: Sequence[Prepared]) -> str:
     return name
 
 
-def _check_first(attempt: tuple[str, int] | None, path: str, parts: Sequence[Prepared]) -> None:
+def _check_first(attempt: tuple[str, int, str] | None, place: str, parts: Sequence[Prepared]) -> None:
     """Raises InvalidArgumentError if the attempt has committed others to the table: it would count as a repetition."""
-    before = None if attempt is None else _committed.get((attempt, path))
+    before = None if attempt is None else _committed.get((attempt, place))
     if before is not None and before != _as_text(parts):
         raise InvalidArgumentError(
             f"this task has committed to {parts[0]['table']} before, under the name by which its retry is recognised; "

@@ -83,7 +83,7 @@ class PaimonHook(BaseHook):
     async def load_connection(self) -> None:
         """Fetches the connection without blocking the event loop; for triggers, before any other call.
 
-        Raises: InvalidArgumentError for one that is not defined, or of another type.
+        Raises: AirflowNotFoundException for one that is not defined; InvalidArgumentError for one of another type.
         """
         if self.paimon_conn_id is not None or self._warehouse is None:
             try:
@@ -105,10 +105,11 @@ class PaimonHook(BaseHook):
     def _check_unnamed(self, error: AirflowNotFoundException) -> None:
         """Tables that are named by their path on a local disk need no connection.
 
-        Raises: InvalidArgumentError for a connection that was named.
+        Raises: AirflowNotFoundException for a connection that was named. It is not hopeless: Airflow says so, too,
+        while the place where connections are kept does not answer.
         """
         if self.paimon_conn_id is not None:
-            raise InvalidArgumentError(
+            raise AirflowNotFoundException(
                 f"The connection {self.paimon_conn_id} is not defined: define it with type {self.conn_type}, or "
                 "correct its name"
             ) from error

@@ -58,6 +58,7 @@ class PaimonMaintenanceNotifier(BaseNotifier):
         dag, instance = context.get("dag"), context.get("ti") or context.get("task_instance")
         if dag is None or instance is None:
             return
-        for item in returned_by(instance, sorted(dag.task_ids)):
+        returned = returned_by(instance, sorted(dag.task_ids))
+        for item in (one for found in returned for one in (found if isinstance(found, list) else [found])):
             if is_result(item) and not (self.only_changes and item["status"] in ("noop", "dry_run")):
                 yield item

@@ -187,7 +187,8 @@ class PaimonJobOperator(FileTemplates):
 
     def work(self) -> Mapping[str, Any]:
         """What the task does, by which one of several mapped tasks with an `idempotency_key` is recognised."""
-        return {"arguments": self.arguments}
+        given = structure("arguments", self.arguments, dict) or {}
+        return {"action": self.action, **{name: value for name, value in given.items() if name not in _OF_THE_RUN}}
 
     def create_table(self) -> engine.NewTable | None:
         """How to create the table if it is not there; only writes do."""
@@ -392,7 +393,8 @@ class PaimonActionOperator(PaimonJobOperator):
     more_templates: ClassVar[Sequence[str]] = ()
     """Arguments that are templates without being fields of the action."""
     needs_value: ClassVar[Sequence[str]] = ()
-    """Fields without which the action does something else: a template of one that leaves nothing is refused."""
+    """Fields, of which one is enough, without which the action does something else: where templates of those that
+    are given leave nothing, the task is refused."""
     action_fields: ClassVar[Sequence[str]] = ()
     """Names of the action's fields; found by the constructors of the operator and of those that it builds on."""
 
@@ -421,12 +423,12 @@ class PaimonActionOperator(PaimonJobOperator):
 
         Raises: InvalidArgumentError.
         """
-        for name in sorted(self._given):
-            if text(getattr(self, name)) is None:
-                raise InvalidArgumentError(
-                    f"{self.action_name}: {name} was given, and its template left no value; without it the action does "
-                    f"something else: give a value, or leave {name} out"
-                )
+        if self._given and all(text(getattr(self, name)) is None for name in self._given):
+            names = " and ".join(sorted(self._given))
+            raise InvalidArgumentError(
+                f"{self.action_name}: {names} was given, and its template left no value; without it the action does "
+                f"something else: give a value, or leave {names} out"
+            )
         return {name: getattr(self, name) for name in self.action_fields}
 
     def work(self) -> Mapping[str, Any]:

@@ -83,14 +83,18 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         self, context: Mapping[str, Any], table: engine.Table
     ) -> Sequence[tuple[str | None, str, int]]:
         """Action, kind and id of the snapshots that were committed under names of tasks before this one in this run."""
-        if not self.has_dag():
+        upstream = self.get_flat_relatives(upstream=True) if self.has_dag() else ()
+        if not upstream:
             return ()
         rows = table.snapshots().select(["commit_user", "commit_kind", "snapshot_id"]).to_pylist()
         users = {row["commit_user"] for row in rows}
         actions: dict[str, str | None] = {}
-        for task in self.get_flat_relatives(upstream=True):
+        for task in upstream:
             is_mapped = bool(task.is_mapped) or task.get_closest_mapped_task_group() is not None
-            names = users.intersection(names_of_task(context, task.task_id, is_mapped=is_mapped))
+            key = getattr(task, "idempotency_key", None)
+            key = None if key is None else text(self.render_template(key, context))
+            known = names_of_task(context, task.task_id, is_mapped=is_mapped, idempotency_key=key)
+            names = users.intersection(known)
             actions |= dict.fromkeys(names, _action_of(task))
         own = [row for row in rows if row["commit_user"] in actions]
         return [(actions[row["commit_user"]], row["commit_kind"], row["snapshot_id"]) for row in own]

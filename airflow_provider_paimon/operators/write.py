@@ -81,6 +81,12 @@ class PaimonWriteOperator(PaimonActionOperator):
         self.source_conn_id = source_conn_id
         self._source_place = place
 
+    def work(self) -> Mapping[str, Any]:
+        """The arguments, with the warehouse of a source table."""
+        place = self._source_place
+        warehouse = None if place is None else place.warehouse
+        return {**super().work(), "source_conn_id": self.source_conn_id, "source_warehouse": warehouse}
+
     def lineage_sources(self) -> Sequence[str]:
         """Addresses of the files that are written."""
         if self.format == _TABLE:

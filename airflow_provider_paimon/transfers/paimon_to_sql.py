@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
+from airflow_provider_paimon import engine
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import count, renderers, structure, text
 from airflow_provider_paimon.transfers.table_transfer import PaimonTableTransfer, sql_hook
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+
+_READS_OTHERWISE: Final = ("scan.", "log.scan", "incremental-", "chain-table.")
+"""Beginnings of options of tables by which a read gives another state than the latest one, or rows of branches too."""
 
 
 class PaimonToSqlOperator(PaimonTableTransfer):
@@ -92,7 +96,7 @@ class PaimonToSqlOperator(PaimonTableTransfer):
         table, wanted = hook.table(self.table), wanted_rows(self)
         tag, snapshot = wanted["tag"], wanted["snapshot"]
         with contextlib.suppress(UnsupportedError):
-            if tag is None and snapshot is None:
+            if tag is None and snapshot is None and _is_read_at_latest(table):
                 snapshot = wanted["snapshot"] = table.latest_snapshot_id()
             elif tag is not None:
                 snapshot = hook.tags(self.table).get(tag)
@@ -103,6 +107,11 @@ class PaimonToSqlOperator(PaimonTableTransfer):
 
         result = None if self._done is None else self._as_result(self._done)
         return with_sql_target(super()._lineage(), self.sql_conn_id, self.target, result)
+
+
+def _is_read_at_latest(table: engine.Table) -> bool:
+    """Whether a read gives the latest snapshot of the table, and no more: options may say otherwise."""
+    return not any(name.startswith(_READS_OTHERWISE) for name in table.schema.options)
 
 
 def _column_names(database: Any, names: Sequence[str]) -> Sequence[str]:

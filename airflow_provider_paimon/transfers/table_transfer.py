@@ -160,9 +160,12 @@ class PaimonRowsTransfer(PaimonTableTransfer):
         self._is_reported = attempt.had_succeeded
         return attempt
 
-    @abstractmethod
     def work(self) -> Mapping[str, Any]:
-        """What the task does, by which one of several mapped tasks with an `idempotency_key` is recognised."""
+        """What the task does, by which one of several mapped tasks with an `idempotency_key` is recognised.
+
+        Without arguments it is the map index.
+        """
+        return {}
 
     def opened(self, hook: PaimonHook) -> engine.Table:
         """The table, made where it is missing and `columns` say how.
@@ -187,12 +190,13 @@ class PaimonRowsTransfer(PaimonTableTransfer):
 def sql_hook(conn_id: str) -> Any:
     """The hook of a database for the connection.
 
-    Raises: InvalidArgumentError if there is none, or it is none of `common.sql`.
+    Raises: AirflowNotFoundException if there is none; InvalidArgumentError if it is none of `common.sql`.
     """
     try:
         hook = BaseHook.get_connection(conn_id).get_hook()
     except AirflowNotFoundException as error:
-        raise InvalidArgumentError(
+        # Not hopeless: Airflow says so, too, while the place where connections are kept does not answer.
+        raise AirflowNotFoundException(
             f"The connection {conn_id} of the database is not defined: define it, or correct its name"
         ) from error
     if not hasattr(hook, "get_conn") or not hasattr(hook, "placeholder"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_paimon.attempts import NOTE
+from airflow_provider_paimon.attempts import NOTE, commit_user_of
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
-from paimon_engine import Catalog
+from paimon_engine import Catalog, InvalidArgumentError
 from tests.provider.conftest import SCHEMA, StateStore, make_context, rows
 
 LOG = "air.log"
@@ -134,6 +136,31 @@ def test_mapped_tasks_with_a_key_are_recognised_by_what_they_load(catalog: Catal
 
     assert found == ["committed", "committed", "committed", "already_done", "already_done"]
     assert ids(catalog) == [0, 1, 2]
+
+
+def test_work_has_the_same_name_in_every_process():
+    ti = make_context()["ti"]
+    ti.map_index = 3
+
+    def name(work: Any, run_id: str = "one") -> str:
+        ti.run_id = run_id
+        return commit_user_of({"ti": ti}, "key", work=work)
+
+    days = {"days": {"mon", "tue"}, "since": date(2024, 1, 1), ("a", 1): [Decimal(1), None, timedelta(1)]}
+    assert name(days) == name(dict(reversed(days.items())), "two") != name({**days, "since": date(2024, 1, 2)})
+    assert name({}) == name({}, "two")
+    ti.map_index = 4
+    assert name(days) == name(days, "two")
+    assert name({}) != commit_user_of({"ti": make_context()["ti"]}, "key")
+    with pytest.raises(InvalidArgumentError, match="object has no text that is the same in every run"):
+        name({"x": object()})
+
+
+def test_a_source_of_another_warehouse_is_other_work(catalog: Catalog):
+    where = {"task_id": "t", "table": LOG, "warehouse": catalog.warehouse, "source": "a.b", "format": "paimon"}
+    one, other = (PaimonWriteOperator(source_conn_id=name, **where).work() for name in ("eu", "us"))
+
+    assert one != other
 
 
 def test_a_cleared_upsert_and_a_cleared_overwrite_end_right(catalog: Catalog, log: Any, source: str):

@@ -196,6 +196,14 @@ def test_a_task_commits_to_several_tables(hook: PaimonCommitHook, airflow: Airfl
     assert found == ["committed", "committed"]
 
 
+def test_a_task_commits_to_a_table_and_to_a_branch_of_it(hook: PaimonCommitHook, airflow: Airflow):
+    hook.table(TABLE).create_branch("b", tag=None, snapshot=3)
+    with airflow.attempt():
+        found = [hook.commit(hook.prepare(name, rows(10)))["status"] for name in (TABLE, f"{TABLE}$branch_b")]
+
+    assert found == ["committed", "committed"]
+
+
 def test_a_mapped_task_takes_no_key(hook: PaimonCommitHook, airflow: Airflow):
     prepared = hook.prepare(TABLE, rows(10))
     with (

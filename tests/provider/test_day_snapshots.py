@@ -47,6 +47,7 @@ def tag(
     key: str | None = DAY,
     *,
     sources: list[str] | None = None,
+    write_key: str | None = None,
     **fields: Any,
 ) -> dict[str, Any]:
     """Runs the operator in a DAG after tasks that returned `upstream`; one of them is mapped over `sources`."""
@@ -54,7 +55,7 @@ def tag(
     where = {"table": TABLE, "warehouse": warehouse}
     with DAG("dag", schedule=None):
         if sources is None:
-            write = PaimonWriteOperator(task_id="write", source="-", **where)
+            write = PaimonWriteOperator(task_id="write", source="-", idempotency_key=write_key, **where)
         else:
             write = PaimonWriteOperator.partial(task_id="write", **where).expand(source=sources)
         compact = PaimonCompactOperator(task_id="compact", **where)
@@ -88,10 +89,10 @@ def test_a_run_that_wrote_tags_what_it_wrote(table: Any, catalog: Catalog):
     assert tag(catalog.warehouse, {"write": result("write", 3)})["snapshot_id"] == 3
 
 
-def name_of(task_id: str, *, map_index: int = -1, again: dict[str, Any] | None = None) -> str:
+def name_of(task_id: str, *, map_index: int = -1, again: dict[str, Any] | None = None, key: str | None = None) -> str:
     """Under which a task of the run commits."""
     ti = SimpleNamespace(dag_id="dag", task_id=task_id, run_id=f"run {DAY}", map_index=map_index)
-    return commit_user_of({"ti": ti}, again=again)
+    return commit_user_of({"ti": ti}, key, again)
 
 
 @pytest.mark.parametrize("again", [None, {"run_id": f"run {DAY}", "try": 3}], ids=["first", "cleared"])
@@ -121,13 +122,19 @@ def test_a_compaction_that_returned_nothing_is_no_write(table: Any, catalog: Cat
 @pytest.mark.parametrize(
     "returned",
     [
-        {"table": TABLE, "status": "committed", "snapshot_id": 3},
-        {"table": TABLE, "status": "already_done", "snapshot_id": 3},
         result("fast_forward", 3, "forwarded"),
+        result("merge_branch", 3),
     ],
 )
 def test_other_results_of_writes_count(table: Any, catalog: Catalog, returned: Any):
     assert tag(catalog.warehouse, {"write": returned})["snapshot_id"] == 3
+
+
+def test_what_a_task_with_a_key_committed_counts(table: Any, catalog: Catalog):
+    table.write(rows(4), commit_user=name_of("write", key=f"key of {DAY}"))
+    table.write(rows(5))
+
+    assert tag(catalog.warehouse, {"write": None}, write_key=f"key of {DAY}")["snapshot_id"] == 4
 
 
 @pytest.mark.parametrize(
@@ -137,7 +144,7 @@ def test_other_results_of_writes_count(table: Any, catalog: Catalog, returned: A
         result("write", 3, of="air.other"),
         result("write", 3, "dry_run"),
         result("create_tag", 3),
-        {"table": TABLE, "status": "read", "snapshot_id": 3},
+        {"table": TABLE, "status": "committed", "snapshot_id": 3},  # perhaps of another warehouse
         "3",
         None,
     ],

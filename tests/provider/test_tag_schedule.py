@@ -85,6 +85,14 @@ def test_all_schedules_of_airflow_have_days_of_their_time_zone(schedule: Any):
     assert end_of_day(date(2013, 1, 5), zone_of({"dag": dag})) == EVENING
 
 
+def test_utc_is_written_as_airflow_reads_it():
+    dag = sdk.DAG(
+        "d", schedule=sdk.CronTriggerTimetable(CRON, timezone="utc"), start_date=datetime(2013, 1, 1, tzinfo=UTC)
+    )
+
+    assert zone_of({"dag": dag}) is UTC
+
+
 def test_a_schedule_without_a_time_zone_has_that_of_the_dag():
     dag = sdk.DAG("d", schedule=timedelta(days=1), start_date=datetime(2013, 1, 1, tzinfo=ZoneInfo(BERLIN)))
 

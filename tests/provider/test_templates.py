@@ -203,3 +203,36 @@ def test_a_template_replaces_the_options_of_an_asset_only_where_it_has_none(ware
     table = paimon_table(TABLE, warehouse=warehouse, storage_options={"region": "eu"})
     with pytest.raises(InvalidArgumentError, match="storage_options cannot be one template"):
         PaimonSnapshotSensor(task_id="t", table=table, storage_options=given)
+
+
+def test_objects_of_python_in_a_text_are_refused_and_not_misread(catalog: Catalog, database: sqlite3.Connection):
+    """Read as YAML they would be other texts, which some databases take for parameters without a use."""
+    fields = {"warehouse": catalog.warehouse, "sql": "SELECT 1", "sql_conn_id": "db"}
+    operator = SqlToPaimonOperator(
+        task_id="t", table=TABLE, parameters="{'since': DateTime(2024, 1, 2, tzinfo=Timezone('UTC'))}", **fields
+    )
+
+    with pytest.raises(AirflowFailException, match=r"parameters has objects of Python.*render_template_as_native_obj"):
+        operator.execute(make_context())
+
+
+def test_texts_in_a_list_name_no_files_where_a_dag_is_read(tmp_path: Path):
+    (tmp_path / "q.sql").write_text("SELECT 1")
+    with DAG("dag", schedule=None, template_searchpath=str(tmp_path)):
+        operator = SqlToPaimonOperator(
+            task_id="t", table=TABLE, sql="q.sql", sql_conn_id="db", parameters=["q.sql", "see missing.sql"]
+        )
+
+    operator.resolve_template_files()
+
+    assert (operator.sql, operator.parameters) == ("SELECT 1", ["q.sql", "see missing.sql"])
+
+
+@pytest.mark.parametrize("given", [{"tag": "x", "snapshot": "None"}, {"tag": "", "snapshot": "1"}])
+def test_one_of_two_fields_is_enough_for_a_branch(catalog: Catalog, given: dict[str, str]):
+    catalog.table(TABLE).create_tag("x")
+    where = {"table": TABLE, "warehouse": catalog.warehouse}
+
+    done = PaimonCreateBranchOperator(task_id="t", branch="b", **where, **given).execute(make_context())
+
+    assert done["status"] == "created"

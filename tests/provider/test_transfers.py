@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
 from airflow_provider_paimon.transfers.sql_to_paimon import SqlToPaimonOperator
-from paimon_engine import Catalog
+from paimon_engine import Catalog, SetOption
 from tests.provider.conftest import StateStore, make_context
 from tests.support.postgres import PASSWORD, USER, PostgresServer, start_postgres
 
@@ -210,9 +210,27 @@ def test_rows_of_a_system_table_are_of_no_snapshot(run_sql: Any, warehouse: str)
     assert run_sql("SELECT * FROM copy") == [(1,)]
 
 
-def test_a_database_without_a_connection_is_not_tried_again(warehouse: str):
-    with pytest.raises(AirflowFailException, match="connection nowhere .* is not defined"):
+def test_a_database_without_a_connection_is_named_and_tried_again(warehouse: str):
+    """Airflow says that there is none, too, where the connections cannot be reached just now."""
+    with pytest.raises(AirflowNotFoundException, match="connection nowhere .* is not defined"):
         load(warehouse, sql_conn_id="nowhere")
+
+
+@pytest.mark.parametrize("options", [{"scan.fallback-branch": "other"}, {"scan.snapshot-id": "1"}])
+def test_rows_are_those_that_a_read_of_the_table_gives(
+    run_sql: Any, warehouse: str, catalog: Catalog, options: dict[str, str]
+):
+    table = catalog.create_table("air.special", schema={"id": "BIGINT", "p": "INT"}, partition_keys=["p"])
+    table.write(pa.table({"id": [1], "p": [1]}, table.arrow_schema))
+    table.create_branch("other")
+    catalog.table("air.special$branch_other").write(pa.table({"id": [2, 3], "p": [2, 2]}, table.arrow_schema))
+    table.write(pa.table({"id": [4], "p": [3]}, table.arrow_schema))
+    table.alter([SetOption(name, value) for name, value in options.items()])
+    run_sql("CREATE TABLE copy (id BIGINT, p INT)")
+
+    done = unload(warehouse, table="air.special")
+
+    assert done["rows"] == catalog.table("air.special").to_arrow().num_rows
 
 
 @pytest.mark.parametrize("batch_rows", [0, "0", "many", 1.5])
