@@ -13,16 +13,13 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.format.file_index.kinds import check_column, check_settings, index_specs
 from paimon_engine.meta.blobs import check_blobs
 from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.chain_rules import check_chain_table
 from paimon_engine.meta.clustered_keys import check_clustered_keys
-from paimon_engine.meta.partition_rules import check_partition_options
+from paimon_engine.meta.option_rules import check_changed_settings, check_stats_mode
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.snapshot_order import check_snapshot_ordering
-from paimon_engine.meta.stats import parse_stats_mode
-from paimon_engine.meta.tag_periods import check_tag_options
 from paimon_engine.meta.variants import check_variants, holds_variant
 from paimon_engine.meta.vectors import check_vectors
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
@@ -88,33 +85,12 @@ def check_schema(schema: TableSchema, before: Mapping[str, str] = _NO_OPTIONS) -
     check_blobs(schema)
     _check_retention(schema.table_options)
     _check_special_columns(schema)
-    _check_settings(schema, before)
+    check_changed_settings(schema, before)
     _check_scan_options(schema.table_options.raw)
     check_variants(schema)
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:
             _check_avro(field.type, field.name)
-
-
-def _check_settings(schema: TableSchema, before: Mapping[str, str]) -> None:
-    """Raises InvalidArgumentError or UnsupportedError for a changed option by which later work would fail."""
-    options = schema.options
-    changed = {name for name in options.keys() | before.keys() if options.get(name) != before.get(name)}
-
-    def has_changed(begin: str) -> bool:
-        return any(name.startswith(begin) for name in changed)
-
-    if has_changed("metadata.stats-mode.per.level"):
-        for mode in schema.table_options.stats_modes_of_levels.values():
-            _check_stats_mode("metadata.stats-mode.per.level", mode)
-    if has_changed("tag.") or has_changed("sink."):
-        check_tag_options(schema.table_options)
-    if has_changed("partition."):
-        check_partition_options(schema)
-    for index in index_specs(options):
-        check_column(index, schema.row_type)
-        if has_changed(f"file-index.{index.kind}."):
-            check_settings(index, schema.row_type)
 
 
 def _check_texts(schema: TableSchema) -> None:
@@ -458,14 +434,7 @@ def _check_stats_modes(options: TableOptions, columns: Sequence[str]) -> None:
     modes += [(f"fields.{name}.stats-mode", options.stats_mode_of(name)) for name in columns]
     for key, mode in modes:
         if mode is not None:
-            _check_stats_mode(key, mode)
-
-
-def _check_stats_mode(key: str, mode: str) -> None:
-    try:
-        parse_stats_mode(mode)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"option '{key}': {error}") from error
+            check_stats_mode(key, mode)
 
 
 _SCAN_KEYS: Final = {
