@@ -104,7 +104,11 @@ def is_known_in_family(name: str) -> bool:
         return name.endswith(tuple(f".{one}" for one in _OF_COLUMNS))
     if name.startswith(_INDEX):
         kind, column, last = _index_parts(name)
-        return kind in _OF_INDEXES and (last in _OF_INDEXES[kind] if column else last == _COLUMNS)
+        if column:
+            return kind in _OF_INDEXES and last in _OF_INDEXES[kind]
+        # An index that no release knows today is refused by name where it would be made.
+        is_kind = kind in _OF_INDEXES or (kind != "" and _near(kind, _OF_INDEXES) is None)
+        return is_kind and last == _COLUMNS
     return name.startswith("parquet.") and name.partition("#")[0] in _NAMES
 
 

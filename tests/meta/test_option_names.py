@@ -113,7 +113,7 @@ def test_unknown_names_are_refused_only_in_strict_mode(monkeypatch: pytest.Monke
         check_names(["our-own-note"])
 
 
-@pytest.mark.parametrize("name", ["fields.v.nonsense", "metadata.iceberg.enabled", "file-index.x.columns"])
+@pytest.mark.parametrize("name", ["fields.v.nonsense", "metadata.iceberg.enabled", "file-index.x.c.size"])
 def test_a_name_that_only_paimon_could_read_is_always_reported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with pytest.warns(PaimonWarning, match=f"option '{name}' is unknown, so it has no effect$"):
         check_names([name])

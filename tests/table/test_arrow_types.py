@@ -141,9 +141,10 @@ def _variants(value: bytes, metadata: bytes) -> pa.Table:
 
 
 def test_variants_are_stored_in_parquet_only(tmp_path: Path):
+    schema = {"k": "INT NOT NULL", "c": "ARRAY<VARIANT>"}
     for options in ({"file.format": "orc"}, {"file.format.per.level": "5:avro"}):
         with pytest.raises(UnsupportedError, match=r"column 'c': VARIANT is stored in Parquet only"):
-            Catalog(str(tmp_path)).create_table("db.t", schema={"c": "ARRAY<VARIANT>"}, options=options)
+            Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
 
 
 @pytest.mark.parametrize(("value", "metadata"), [(b"", b"\x01\x00\x00"), (b"\x0c", b""), (b"\x0c", b"\x02\x00\x00")])
