@@ -184,16 +184,19 @@ def _reindex(
         run.failed.append(f"data file {entry.file.name}: {outcome.message}")
     done: dict[Bucket, list[tuple[DataFile, Reindexed]]] = {}
     totals: dict[Bucket, int] = {}
+    unchanged: dict[Bucket, set[str]] = {}
     for entry, made in zip(entries, outcomes, strict=True):
         if not isinstance(made, Done):
             continue
         bucket = entry.partition, entry.bucket
         if made.value.file == entry.file:
             # Indexes in the manifest came out as they were.
-            run.stale[bucket].remove(entry.file)
+            unchanged.setdefault(bucket, set()).add(entry.file.name)
         else:
             done.setdefault(bucket, []).append((entry.file, made.value))
             totals[bucket] = entry.total_buckets
+    for bucket, names in unchanged.items():
+        run.stale[bucket] = [file for file in run.stale[bucket] if file.name not in names]
     messages = [
         CommitMessage(
             *bucket,
