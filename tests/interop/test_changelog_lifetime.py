@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, SetOption, open_table
+from paimon_engine import Catalog, SetOption, Table, open_table
 from tests.support.clock import next_ms
 from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
@@ -25,6 +25,18 @@ KINDS = {
     "append": {"bucket": "1", "bucket-key": "k"},
 }
 LONG = {"changelog.num-retained.max": "1000", "changelog.num-retained.min": "999"}
+
+
+NUMBERS = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+
+
+def table_with_an_early_tag(folder: Path) -> Table:
+    """Six snapshots with input changelogs; tag `second` keeps snapshot 2."""
+    table = Catalog(str(folder)).create_table("db.t", schema=NUMBERS, primary_keys=["k"], options=KINDS["input"])
+    for number in range(6):
+        table.write(pa.table({"k": [number], "v": [number]}, schema=NUMBERS))
+    table.create_tag("second", snapshot=2)
+    return table
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -195,11 +207,7 @@ def test_the_newest_java_continues_where_we_expired(tmp_path: Path, oracle: Java
 def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
     tmp_path: Path, oracle: JavaPaimon, release: str, made: str, request: pytest.FixtureRequest
 ) -> None:
-    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
-    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=KINDS["input"])
-    for number in range(6):
-        table.write(pa.table({"k": [number], "v": [number]}, schema=schema))
-    table.create_tag("second", snapshot=2)
+    table = table_with_an_early_tag(tmp_path)
     if "older" in made:
         table.create_branch("older", tag="second")
     java: JavaPaimon = request.getfixturevalue(release)
@@ -210,7 +218,7 @@ def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
     if made in ("branch", "fast-forward"):
         table.create_branch("b", tag="second")
         assert table.create_branch("b", tag="second", if_exists="ignore").status == "already_done"
-        Catalog(str(tmp_path)).table("db.t$branch_b").write(pa.table({"k": [9], "v": [9]}, schema=schema))
+        Catalog(str(tmp_path)).table("db.t$branch_b").write(pa.table({"k": [9], "v": [9]}, schema=NUMBERS))
     if made == "fast-forward":
         table.fast_forward("b")
     if made == "fast-forward to an older branch":
@@ -222,7 +230,7 @@ def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
     orphan = Path(table.path, "bucket-0/data-00000000-0000-0000-0000-000000000000-0.parquet")
     orphan.write_bytes(b"x")
     newer = open_table(table.path)
-    newer.write(pa.table({"k": [50], "v": [1]}, schema=schema))
+    newer.write(pa.table({"k": [50], "v": [1]}, schema=NUMBERS))
 
     assert newer.verify("rows").problems == ()
     assert newer.remove_orphan_files(older_than="0 s").stopped == ()
@@ -236,11 +244,7 @@ def test_what_is_made_of_a_tag_whose_changelog_java_has_deleted_is_sound(
 def test_orphans_are_removed_where_a_snapshot_made_of_a_tag_lacks_the_changelog_that_java_has_deleted(
     tmp_path: Path, oracle: JavaPaimon, made: str
 ) -> None:
-    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
-    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=KINDS["input"])
-    for number in range(6):
-        table.write(pa.table({"k": [number], "v": [number]}, schema=schema))
-    table.create_tag("second", snapshot=2)
+    table = table_with_an_early_tag(tmp_path)
     if made == "branch":
         table.create_branch("b", tag="second")
     oracle.call("expire", table=table.path, retain_max=1, retain_min=1, older_ms=0)
@@ -249,7 +253,7 @@ def test_orphans_are_removed_where_a_snapshot_made_of_a_tag_lacks_the_changelog_
     orphan = Path(table.path, "bucket-0/data-00000000-0000-0000-0000-000000000000-0.parquet")
     orphan.write_bytes(b"x")
     newer = open_table(table.path)
-    newer.write(pa.table({"k": [50], "v": [1]}, schema=schema))
+    newer.write(pa.table({"k": [50], "v": [1]}, schema=NUMBERS))
 
     assert newer.remove_orphan_files(older_than="0 s").stopped == ()
     assert not orphan.exists()

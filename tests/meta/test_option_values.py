@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +23,7 @@ from paimon_engine import (
     open_table,
 )
 from paimon_engine.errors import PaimonWarning
+from tests.support.stored_options import with_stored_options
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.int32())])
 
@@ -31,15 +31,6 @@ SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.
 def created(folder: Path, options: dict[Any, Any], name: str = "db.t", *, keyed: bool = True) -> Table:
     given = {"bucket": "1", **options} if keyed else options
     return Catalog(str(folder)).create_table(name, schema=SCHEMA, primary_keys=["k"] if keyed else None, options=given)
-
-
-def stored(table: Table, options: dict[str, str]) -> Table:
-    """The table with options that no check of this engine has seen, as another engine stores them."""
-    path = Path(table.path, "schema", "schema-0")
-    schema = json.loads(path.read_text())
-    schema["options"] |= options
-    path.write_text(json.dumps(schema))
-    return open_table(table.path)
 
 
 def write(table: Table, k: int = 1) -> None:
@@ -72,7 +63,7 @@ def test_values_with_a_text_of_their_own_are_stored(tmp_path: Path):
     ids=str,
 )
 def test_odd_options_of_other_engines_do_not_keep_a_table_from_changing(tmp_path: Path, options: dict[str, str]):
-    table = stored(created(tmp_path, {}), options)
+    table = with_stored_options(created(tmp_path, {}), options)
 
     table.alter([AddColumn("c", "INT")])
 
@@ -125,7 +116,7 @@ def test_a_number_that_is_too_low_is_not_stored(tmp_path: Path, name: str, text:
 
 def test_a_target_size_of_nothing_does_not_stop_writes_and_compactions(tmp_path: Path):
     for keyed in (True, False):
-        table = stored(created(tmp_path, {}, f"db.t{keyed}", keyed=keyed), {"target-file-size": "0 b"})
+        table = with_stored_options(created(tmp_path, {}, f"db.t{keyed}", keyed=keyed), {"target-file-size": "0 b"})
         for number in range(3):
             write(table, number)
         table.compact(full=True)
@@ -136,7 +127,7 @@ def test_a_target_size_of_nothing_does_not_stop_writes_and_compactions(tmp_path:
 @pytest.mark.parametrize("limit", ["0", "-1"])
 def test_an_expiry_says_that_its_limit_lets_nothing_expire(tmp_path: Path, limit: str):
     options = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"}
-    table = stored(created(tmp_path, options), {"snapshot.expire.limit": limit})
+    table = with_stored_options(created(tmp_path, options), {"snapshot.expire.limit": limit})
     for _ in range(3):
         write(table)
 
@@ -152,7 +143,7 @@ def test_an_expiry_says_that_its_limit_lets_nothing_expire(tmp_path: Path, limit
 @pytest.mark.parametrize("most", ["0", "-1"])
 def test_automatic_tags_stay_where_the_table_says_to_keep_none(tmp_path: Path, most: str):
     options = {"tag.automatic-creation": "process-time", "sink.process-time-zone": "UTC"}
-    table = stored(created(tmp_path, options), {"tag.num-retained-max": most})
+    table = with_stored_options(created(tmp_path, options), {"tag.num-retained-max": most})
     write(table)
 
     done = table.create_due_tags()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from paimon_engine.options.kinds import PARSERS
 from paimon_engine.options.known import KNOWN_OPTIONS
 from paimon_engine.options.names import is_known
 from paimon_engine.options.older_names import OLDER_NAMES
+from tests.support.stored_options import with_stored_options
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.int32())])
 REFUSED = [
@@ -56,15 +56,6 @@ def created(folder: Path, options: dict[str, str] | None = None) -> Table:
     return Catalog(str(folder)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=given)
 
 
-def stored(table: Table, options: dict[str, str]) -> Table:
-    """The table with options that no check of this engine has seen, as another engine stores them."""
-    path = Path(table.path, "schema", "schema-0")
-    schema = json.loads(path.read_text())
-    schema["options"] |= options
-    path.write_text(json.dumps(schema))
-    return open_table(table.path)
-
-
 def write(table: Table) -> None:
     table.write(pa.table({"k": [1], "v": [1]}, schema=SCHEMA))
 
@@ -105,7 +96,9 @@ def test_a_text_that_java_parses_is_stored(tmp_path: Path, name: str, text: str)
 
 
 def test_a_table_that_stores_such_a_text_is_read_written_and_altered(tmp_path: Path):
-    table = stored(created(tmp_path), {"snapshot.time-retained": "PT1H", "write-only": "maybe", "read.batch-size": "x"})
+    table = with_stored_options(
+        created(tmp_path), {"snapshot.time-retained": "PT1H", "write-only": "maybe", "read.batch-size": "x"}
+    )
     write(table)
     table.alter([SetOption("owner", "me")])
 
@@ -125,7 +118,7 @@ def test_what_a_caller_gives_may_still_be_an_iso_duration(tmp_path: Path):
 
 
 def test_numbers_that_are_not_finite_do_not_stop_a_compaction_without_a_word(tmp_path: Path):
-    table = stored(created(tmp_path), {"compaction.small-file-ratio": "NaN"})
+    table = with_stored_options(created(tmp_path), {"compaction.small-file-ratio": "NaN"})
     write(table)
 
     assert table.to_arrow().num_rows == 1
