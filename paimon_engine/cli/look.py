@@ -24,7 +24,6 @@ from paimon_engine.cli.arguments import (
 )
 from paimon_engine.cli.terminal import count, hint, print_grid, print_json, print_rows, warn
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
-from paimon_engine.storage.locations import is_local
 from paimon_engine.units import size_text as size
 
 if TYPE_CHECKING:
@@ -231,6 +230,7 @@ def tables(
 def _check_directory(address: str, storage: Sequence[str] | None) -> None:
     """Raises NotFoundError if no directory is there: a warehouse in which nothing is found may be a misspelt one."""
     from paimon_engine.env import EnvConfig
+    from paimon_engine.storage.locations import is_local
 
     if not is_local(address):
         # On an object store an empty directory is none.
