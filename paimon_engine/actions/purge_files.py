@@ -52,6 +52,7 @@ from paimon_engine.table.removal.deletion_plan import (
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.orphans import find_orphans
 from paimon_engine.table.removal.retention import check_older_than
+from paimon_engine.table.removal.store_clock import old_by_the_store
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.hints import repair_latest_hint, write_earliest_hint
 from paimon_engine.table.state.presence import is_there
@@ -122,7 +123,7 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     removed = _roots_to_remove(roots, spec, emptied)
     kept = [root for root in roots if root not in removed]
     check_no_branch_from(kept, [root for root in removed if root.tag is not None])
-    orphans, doubts = _orphans(table, older_than_ms, executor)
+    orphans, doubts = _orphans(table, older_than_ms, executor, spec)
     plan = _plan(table, roots, removed, orphans, executor)
     result = replace(_summarize(table, removed, plan, spec), stopped=(*doubts, *plan.stopped))
     status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(removed, plan, emptied)
@@ -166,12 +167,16 @@ def _nothing_to_do(removed: Sequence[Root], plan: DeletionPlan, emptied: Snapsho
     return "noop" if len(removed) <= 1 and not plan.data and emptied is None else None
 
 
-def _orphans(table: TableHandle, older_than_ms: int, executor: Executor) -> tuple[dict[str, int], list[str]]:
+def _orphans(
+    table: TableHandle, older_than_ms: int, executor: Executor, spec: PurgeFiles
+) -> tuple[dict[str, int], list[str]]:
     """Old files that nothing names, with their sizes; and the reasons, if they cannot be determined."""
     found = find_orphans(table, older_than_ms, executor)
     if found.stopped:
         return {}, [f"files that nothing names are left: {doubt}" for doubt in found.stopped]
-    return {info.path: info.size_bytes for info in found.files if info.path not in found.dead}, []
+    files, note = (found.files, None) if spec.dry_run else old_by_the_store(table, found.files, older_than_ms)
+    orphans = {info.path: info.size_bytes for info in files if info.path not in found.dead}
+    return orphans, [] if note is None else [note]
 
 
 def _plan(

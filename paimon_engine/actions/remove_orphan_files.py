@@ -37,6 +37,7 @@ from paimon_engine.table.removal.orphan_removal import as_deleted, remove_behind
 from paimon_engine.table.removal.orphans import Orphans, find_orphans
 from paimon_engine.table.removal.quarantine_state import also_in_quarantine
 from paimon_engine.table.removal.retention import check_older_than
+from paimon_engine.table.removal.store_clock import old_by_the_store
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.hints import settle_hints
 from paimon_engine.table.state.snapshots import branches, snapshot_ids, tag_names
@@ -72,7 +73,8 @@ class RemoveOrphanFilesResult(Result):
     `stopped`: it is not certain what is an orphan, or a file could not be deleted; the texts say why. `deleted` names
     every deleted file (in a dry run: that would be deleted). `files_checked` counts the old files that were checked.
     `quarantine` is the name of the directory with the files. `notes` count the files that stay although nothing names
-    them, since a quarantine has copies of them: a restore or a deletion was interrupted.
+    them: a quarantine has copies of them, since a restore or a deletion was interrupted; or they are old by this
+    machine's clock, but not by that of the store, which is behind (a dry run does not ask it).
     """
 
     status: str
@@ -101,6 +103,11 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
     quarantined = also_in_quarantine(table, [info.path for info in found.files])
     found = replace(found, files=tuple(info for info in found.files if info.path not in quarantined))
+    notes = [_quarantined_text(name, number) for name, number in sorted(Counter(quarantined.values()).items())]
+    if not spec.dry_run:
+        files, note = old_by_the_store(table, found.files, older_than_ms)
+        found = replace(found, files=files)
+        notes += [] if note is None else [note]
     orphans = as_deleted(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
@@ -125,7 +132,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
         deleted=tuple(done),
         quarantine=quarantine,
         stopped=tuple(problems),
-        notes=tuple(_quarantined_text(name, number) for name, number in sorted(Counter(quarantined.values()).items())),
+        notes=tuple(notes),
     )
 
 

@@ -24,23 +24,22 @@ from paimon_engine.actions.restore import Restore
 from paimon_engine.errors import InvalidArgumentError, StorageError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
-from paimon_engine.storage import MemoryStorage
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.reach.clean_up_plan import is_fence
 from paimon_engine.table.state.manifests import read_manifest, read_manifest_list
 from paimon_engine.table.state.snapshots import branches
 from paimon_engine.units import DAY_MS
 from tests.actions.random_life import RandomLife
+from tests.support.clocked_storage import ClockedStorage
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import ROOT, History
 
 
-class Hooked(MemoryStorage):
+class Hooked(ClockedStorage):
     """A store in which something happens just before a path is read or listed for the n-th time."""
 
     def __init__(self) -> None:
-        super().__init__(clock=lambda: self.now_ms)
-        self.now_ms = 1
+        super().__init__()
         self.before: dict[str, Callable[[], Any]] = {}
         self.refused: set[str] = set()
 
@@ -69,8 +68,9 @@ def history() -> History:
 
 
 def remove(history: History, *, age_ms: int = 0, **fields: Any) -> RemoveOrphanFilesResult:
-    spec = RemoveOrphanFiles(older_than=history.now_ms - age_ms, **fields)
-    return history.run(spec)
+    if isinstance(history.storage, Hooked):
+        history.storage.now = lambda: history.now_ms
+    return history.run(RemoveOrphanFiles(older_than=history.now_ms - age_ms, **fields))
 
 
 def litter(history: History) -> set[str]:
@@ -163,7 +163,8 @@ def test_what_nothing_names_is_deleted_and_everything_else_stays(history: Histor
 def test_files_that_a_running_writer_has_not_committed_yet_stay(history: History) -> None:
     storage = history.storage
     assert isinstance(storage, Hooked)
-    history.now_ms = storage.now_ms = 10 * DAY_MS
+    storage.now = lambda: history.now_ms
+    history.now_ms = 10 * DAY_MS
     written = history.file("in-flight")
     history.now_ms += DAY_MS
 
@@ -357,6 +358,7 @@ def test_files_that_are_also_in_a_quarantine_are_named_with_a_remedy(history: Hi
     for path in dead[:2]:  # as a restore leaves them that died between copy and deletion
         copy = f"{ROOT}/quarantine/{aside.quarantine}/{path.removeprefix(ROOT + '/')}"
         history.storage.overwrite(path, history.storage.read(copy))
+    history.now_ms += HOUR_MS
 
     result = remove(history, dry_run=dry_run)
 
@@ -373,6 +375,35 @@ def test_a_quarantine_is_named_by_its_directory_alone(history: History, name: st
         history.run(Restore(quarantine=name))
 
 
+# ── clocks ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("ahead_ms", [3 * HOUR_MS, 2 * DAY_MS])
+def test_a_clock_ahead_of_the_store_makes_no_file_of_a_running_job_old(history: History, ahead_ms: int) -> None:
+    storage = history.storage
+    assert isinstance(storage, Hooked)
+    storage.now = lambda: history.now_ms
+    history.now_ms += 30 * DAY_MS
+    old = litter(history)
+    history.now_ms += 2 * DAY_MS
+    written = history.file("in-flight")
+    history.write("by another job")  # a file that is newer than the newest commit would stop the clean-up
+    real_ms = history.now_ms
+    storage.now = lambda: real_ms
+    history.now_ms += ahead_ms
+
+    done = history.run(RemoveOrphanFiles(older_than=history.now_ms - 2 * HOUR_MS))
+
+    assert (done.status, {file.path for file in done.deleted}) == ("deleted", old)
+    (note,) = done.notes
+    assert note.startswith("2 files stay, which are too young by the store's clock: this machine's is ")
+    assert f" is {'3 h' if ahead_ms < DAY_MS else '2 d'} ahead" in note
+    assert storage.exists(history.path(written.name))
+    assert history.run(RemoveOrphanFiles(older_than=history.now_ms - 2 * HOUR_MS)).status == "noop"
+    assert not list(storage.walk(f"{ROOT}/deletion/orphans"))
+    history.assert_sound()
+
+
 # ── beside others ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -380,7 +411,7 @@ def test_a_writer_an_expiry_and_a_clean_up_may_run_at_the_same_time() -> None:
     """A commit takes less than an hour of the history's clock, and files younger than two hours stay."""
     storage = Hooked()
     history = History({"snapshot.num-retained.min": "1"}, storage=storage, now_ms=HOUR_MS)
-    storage._clock = lambda: history.now_ms
+    storage.now = lambda: history.now_ms
     litter(history)
     history.write().write().write()
     ended = threading.Event()

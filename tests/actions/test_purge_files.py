@@ -14,14 +14,19 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import branches, latest_snapshot, snapshot_ids, tag_names
+from paimon_engine.units import DAY_MS
+from tests.support.clocked_storage import ClockedStorage
 from tests.support.oracle import JavaPaimon
+from tests.support.world import HOUR_MS
 from tests.support.world.made_up import ROOT, History, everything
 
 
 @pytest.fixture
 def history() -> History:
-    storage = MemoryStorage(clock=lambda: 1)
-    history = History({"snapshot.num-retained.min": "1"}, storage=storage).write("a").write("b").compact("c").write("d")
+    storage = ClockedStorage()
+    history = History({"snapshot.num-retained.min": "1"}, storage=storage)
+    storage.now = lambda: history.now_ms
+    history.write("a").write("b").compact("c").write("d")
     history.tag("keep", 2)
     history.branch("dev", "keep")
     history.write("on-dev", branch="dev")
@@ -141,9 +146,27 @@ def test_old_files_that_nothing_names_are_deleted_too(history: History) -> None:
     history.storage.overwrite(orphan, b"dead")
 
     assert history.storage.exists(orphan)
+    history.now_ms += HOUR_MS
     assert orphan in {file.path for file in purge(history, older_than=history.now_ms).deleted}
     with pytest.raises(InvalidArgumentError, match="in the future"):
         purge(history, older_than=history.now_ms + 1)
+
+
+def test_files_that_only_a_clock_ahead_of_the_store_makes_old_are_left(history: History) -> None:
+    storage = history.storage
+    assert isinstance(storage, ClockedStorage)
+    written = history.path("data-in-flight-0.orc")
+    storage.overwrite(written, b"rows")
+    history.write("by another job").write("on-dev, too", branch="dev")
+    real_ms = history.now_ms
+    storage.now = lambda: real_ms
+    history.now_ms += 2 * DAY_MS
+
+    done = purge(history)
+
+    assert done.status == "purged"
+    assert "1 file stays, which is too young by the store's clock: this machine's is 2 d ahead" in done.stopped[0]
+    assert storage.exists(written)
 
 
 def test_a_table_without_snapshots_is_left_as_it_is() -> None:

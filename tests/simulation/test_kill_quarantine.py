@@ -24,14 +24,15 @@ from paimon_engine.actions.purge_files import PurgeFiles
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 from paimon_engine.actions.restore import EmptyQuarantine, Restore, list_quarantines
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, StorageError
-from paimon_engine.storage import LocalStorage, MemoryStorage
+from paimon_engine.storage import LocalStorage
 from paimon_engine.table.removal.quarantine_state import QuarantineState
 from paimon_engine.table.state.snapshots import branches
 from paimon_engine.units import DAY_MS
+from tests.support.clocked_storage import ClockedStorage
 from tests.support.killed_storage import Killed, KilledStorage
 from tests.support.world.made_up import ROOT, History
 
-OLD_MS, LATE_MS = 1, 1 << 45
+LATE_MS = 1 << 45
 SHORT = os.environ.get("PAIMON_TEST_EXPLORE") != "1"
 ALONE: dict[str, Any] = {"quarantine": True, "parallelism": 1}
 """One worker, so that the n-th change is the same in every run."""
@@ -40,8 +41,10 @@ State = dict[str, bytes]
 
 def begin() -> History:
     """Five snapshots, a tag that an expired one is kept by, a branch, a consumer and orphans."""
-    store = KilledStorage(MemoryStorage(clock=lambda: OLD_MS))
-    history = History({"snapshot.num-retained.min": "1"}, storage=store).write("a").write("b")
+    store = ClockedStorage()
+    history = History({"snapshot.num-retained.min": "1"}, storage=KilledStorage(store))
+    store.now = lambda: history.now_ms
+    history.write("a").write("b")
     history.tag("old", 2)
     history.tag("fork", 1)
     history.branch("dev", "fork")
@@ -53,10 +56,11 @@ def begin() -> History:
 
 def copy(history: History, now_ms: int, first_id: int) -> History:
     """Another process on a copy of the store."""
-    storage = MemoryStorage(clock=lambda: OLD_MS)
+    storage = ClockedStorage()
     storage.load(history.storage.inner.dump())
     found = History(history.options, storage=KilledStorage(storage), now_ms=now_ms)
     found.numbers = itertools.count(first_id)
+    storage.now = lambda: found.now_ms
     return found
 
 

@@ -41,13 +41,13 @@ def write_plan(table: TableHandle, paths: Iterable[str]) -> CleanUpPlan:
     home = f"{table.paths.root}/"
     files = [path.removeprefix(home) if path.startswith(home) else path.rpartition("/")[2] for path in plan.paths]
     value = {"timeMillis": table.env.clock(), "files": files}
-    table.env.storage.overwrite(_path(table, plan.id), json.dumps(value).encode())
+    table.env.storage.overwrite(plan_path(table, plan.id), json.dumps(value).encode())
     return plan
 
 
 def forget_plan(table: TableHandle, plan_id: str) -> None:
     """Removes a plan, if it exists. Raises: StorageError."""
-    table.env.storage.delete([_path(table, plan_id)])
+    table.env.storage.delete([plan_path(table, plan_id)])
 
 
 def plans(table: TableHandle) -> list[CleanUpPlan]:
@@ -68,7 +68,7 @@ def plans(table: TableHandle) -> list[CleanUpPlan]:
 
 
 def _read(table: TableHandle, plan_id: str) -> CleanUpPlan:
-    path = _path(table, plan_id)
+    path = plan_path(table, plan_id)
     try:
         relative = texts(parse_object(table.env.storage.read(path), path), "files")
         for item in relative:
@@ -87,5 +87,6 @@ def plan_directory(table: TableHandle) -> str:
     return f"{table.paths.root}/{DELETION_DIRECTORY}/{_DIRECTORY}"
 
 
-def _path(table: TableHandle, plan_id: str) -> str:
+def plan_path(table: TableHandle, plan_id: str) -> str:
+    """Where the plan of that id is stored."""
     return f"{plan_directory(table)}/{plan_id}{_ENDING}"
