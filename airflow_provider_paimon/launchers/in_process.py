@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.environment import environment
 from airflow_provider_paimon.launchers.base import exception_of, log_progress
-from airflow_provider_paimon.launchers.own_thread import OwnThread
+from airflow_provider_paimon.launchers.stoppable_work import StoppableWork
 from paimon_engine.errors import PaimonError
 
 
@@ -18,7 +18,7 @@ class InProcess:
     """Runs jobs in threads of this process, of which there are `local_cores`; by default as many as cores."""
 
     local_cores: int | None = None
-    _work: OwnThread = field(default_factory=OwnThread, init=False, repr=False)
+    _work: StoppableWork = field(default_factory=StoppableWork, init=False, repr=False)
 
     def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
         """Carries out the job."""

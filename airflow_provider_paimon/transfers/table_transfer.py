@@ -15,7 +15,7 @@ from airflow_provider_paimon.assets import PaimonTable, as_table, is_from_mapped
 from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
-from airflow_provider_paimon.launchers.own_thread import OwnThread
+from airflow_provider_paimon.launchers.stoppable_work import StoppableWork
 from airflow_provider_paimon.rendered import FileTemplates, flag, renderers, structure, text
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -54,7 +54,7 @@ class PaimonTableTransfer(FileTemplates):
         super().__init__(**kwargs)
         self.table, self.paimon_conn_id, self.warehouse, self.storage_options = place
         self._done: dict[str, Any] | None = None
-        self._work = OwnThread()
+        self._work = StoppableWork()
 
     def hook(self) -> PaimonHook:
         """The warehouse, after templates were rendered."""

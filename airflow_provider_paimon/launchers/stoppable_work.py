@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class OwnThread:
+class StoppableWork:
     """Work of one thread of this process, which must be the main one to be stopped, as it is in tasks of Airflow.
 
     It ends as by Ctrl-C: the engine's tasks at their next step in Python, and what they have written and was not
