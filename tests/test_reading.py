@@ -182,12 +182,19 @@ def test_options_that_say_what_files_mean_cannot_be_chosen_on_opening(
         ({"branch": "b", "options": {"branch": "c"}}, InvalidArgumentError, "give one"),
         ({"branch": "b"}, NotFoundError, "no branch 'b'"),
         ({"where": "rowkind = '+I'"}, InvalidArgumentError, "rowkind"),
+        ({"columns": []}, InvalidArgumentError, r"columns=\[\]: name at least one column"),
     ],
     ids=str,
 )
 def test_what_cannot_be_meant_is_refused(thrice: Table, how: dict[str, Any], error: type[Exception], message: str):
     with pytest.raises(error, match=message):
         thrice.to_arrow(**how)
+
+
+def test_row_kinds_may_be_all_that_is_read(thrice: Table):
+    kinds = thrice.to_arrow([], with_row_kinds=True)
+    assert kinds.schema.names == ["rowkind"]
+    assert kinds.num_rows == thrice.to_arrow().num_rows
 
 
 def test_a_branch_is_read_like_a_table():
@@ -251,6 +258,13 @@ def test_the_audit_log_and_the_binlog_show_row_kinds(catalog: Catalog, departure
     binlog = catalog.table("flights.departures$binlog").to_arrow(where="flight = 0")
     assert binlog.to_pylist() == [{"rowkind": "+I", "day": [FIRST], "flight": [0], "delay": [1.0]}]
     assert departures.to_arrow(["flight"], with_row_kinds=True).to_pylist() == [{"rowkind": "+I", "flight": 0}]
+
+
+@pytest.mark.parametrize("name", ["files", "audit_log", "snapshots"])
+def test_a_system_table_is_read_with_a_column_at_least(catalog: Catalog, thrice: Table, name: str):
+    """Rows without columns were left out, so that it seemed empty."""
+    with pytest.raises(InvalidArgumentError, match="at least one column"):
+        catalog.table(f"flights.departures${name}").to_arrow([])
 
 
 def test_a_system_table_that_does_not_exist_is_named_with_those_that_do(catalog: Catalog, departures: Table):

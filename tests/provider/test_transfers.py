@@ -192,6 +192,16 @@ def test_some_rows_and_columns_of_a_tag(run_sql: Any, warehouse: str):
     assert sorted(run_sql("SELECT * FROM copy")) == [(2, None), (3, "Cid")]
 
 
+@pytest.mark.parametrize("columns", [[], "[]"], ids=["list", "as a template leaves it"])
+def test_no_columns_are_refused(run_sql: Any, warehouse: str, columns: Any):
+    """No row was inserted then, and the task succeeded."""
+    load(warehouse)
+    run_sql(MADE.format(name="copy"))
+
+    with pytest.raises(AirflowFailException, match="name at least one column"):
+        unload(warehouse, columns=columns)
+
+
 def test_columns_that_are_called_as_words_of_sql(run_sql: Any, warehouse: str):
     table = Catalog(warehouse).create_table("shop.users", schema={"order": "INT", "group": "INT"})
     table.write(pa.table({"order": [1], "group": [2]}, pa.schema([("order", pa.int32()), ("group", pa.int32())])))

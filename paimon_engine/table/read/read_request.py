@@ -20,7 +20,7 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options.older_names import with_newest_names
 from paimon_engine.options.texts import option_texts
 from paimon_engine.predicate import Condition
-from paimon_engine.specs import Index, Moment, Spec
+from paimon_engine.specs import Index, Moment, Spec, check_fields
 from paimon_engine.table.state.changelogs import earliest_change_id, read_commit
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.moments import first_committed_since, snapshot_at_watermark
@@ -107,6 +107,12 @@ class ReadRequest(Spec):
     with_row_kinds: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     limit: Index | None = None
+
+    def __post_init__(self) -> None:
+        """Raises: InvalidArgumentError for a wrong field, or a read of no column, whose batches would have no rows."""
+        check_fields(self)
+        if self.columns is not None and not self.columns and not self.with_row_kinds:
+            raise InvalidArgumentError("columns=[]: name at least one column, or give none (None) to read all")
 
 
 @dataclass(frozen=True, slots=True)
