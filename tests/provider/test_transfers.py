@@ -152,6 +152,13 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
     assert not list(Path(warehouse).rglob("data-*"))
 
 
+@pytest.mark.parametrize("batch_rows", [1, 50_000])
+def test_values_that_do_not_fit_fail_the_task_for_good(run_sql: Any, warehouse: str, batch_rows: int):
+    """Also in a later batch, for which Arrow asks once the first one is written."""
+    with pytest.raises(AirflowFailException, match="column 'name' of the query does not fit the table's int32"):
+        load(warehouse, columns={**COLUMNS, "name": "INT"}, batch_rows=batch_rows)
+
+
 def test_a_connection_of_no_database_is_refused(warehouse: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "paimon", "host": warehouse}))
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_engine import Catalog
+from paimon_engine.errors import NotFoundError
 from paimon_engine.table.write.row_input import RowInput
 from tests.table.conftest import MakeTable
 
@@ -44,3 +49,23 @@ def test_a_slice_takes_no_copy_of_the_values_around_it(
 
     assert read["v"].to_pylist() == values.cast(stored)[SLICE : 2 * SLICE].to_pylist()
     assert read["v"].get_total_buffer_size() < COUNT
+
+
+def test_errors_of_what_a_reader_reads_keep_their_class(tmp_path: Path) -> None:
+    catalog = Catalog(str(tmp_path))
+    source = catalog.create_table("db.source", schema={"id": "BIGINT"})
+    target = catalog.create_table("db.target", schema={"id": "BIGINT"})
+    source.write(pa.table({"id": [1]}))
+    rows = source.to_batches()
+    next(Path(source.path).rglob("data-*")).unlink()
+
+    with pytest.raises(NotFoundError):
+        target.write(rows)
+
+    def rows_of_a_database() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": [1]})
+        raise TimeoutError("the database does not answer")
+
+    with pytest.raises(TimeoutError, match="^the database does not answer$"):
+        target.write(pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), rows_of_a_database()))
+    assert not list(Path(target.path).rglob("data-*"))

@@ -213,6 +213,9 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
         return iter([data])
     if isinstance(data, pa.Table):
         return iter(data.to_batches())
+    if isinstance(data, pa.RecordBatchReader):
+        # As a stream, an error of what it reads from would lose its class: Arrow passes on the text alone.
+        return iter(data)
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return iter(pa.RecordBatchReader.from_stream(data))
