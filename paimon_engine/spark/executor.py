@@ -151,7 +151,10 @@ class SparkExecutor:
             return self.session.range(0, count, 1, count).mapInArrow(_split_work(split, config, read), _PACKS)
         if isinstance(source, pa.Table):
             source = self.session.createDataFrame(source, from_arrow_schema(source.schema))
-        return source.mapInArrow(_split_work(split, config), _PACKS)
+        # `mapInArrow` looks columns up by their names, where dots, backquotes and stars mean something else.
+        names = source.columns
+        numbered = source.toDF(*map(str, range(len(names))))
+        return numbered.mapInArrow(_split_work(split, config, _Named(names)), _PACKS)
 
     def _by_group(self, packs: DataFrame) -> DataFrame:
         partitions = self.parallelism * _PARTITIONS_PER_CORE
@@ -196,10 +199,18 @@ class _TasksRead:
                 yield from self._read(self._config.build(), pickle.loads(self._tasks[number]))
 
 
+class _Named:
+    """Gives numbered columns the names that they have in the source."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (batch.rename_columns(self._names) for batch in batches)
+
+
 def _split_work(
-    split: SplitRows,
-    config: EnvConfig,
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None,
+    split: SplitRows, config: EnvConfig, read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that packs the rows of one source partition by group. `read` makes rows of what Spark has."""
 
@@ -207,7 +218,7 @@ def _split_work(
         pa.set_cpu_count(1)
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        rows = coalesce(read(batches) if read else batches)
+        rows = coalesce(read(batches))
         for place, (group, pack) in enumerate(_packed(split, config, part, rows), part << _PLACE_BITS):
             columns = [pa.array([group], pa.int32()), pa.array([place]), pa.array([pack], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, schema=_PACKS_ARROW)

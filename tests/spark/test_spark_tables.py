@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
 from paimon_engine.action import Context
@@ -85,6 +86,32 @@ def test_a_dataframe_brings_its_session_where_the_table_has_none(session: Any, t
 
     assert done.rows == 5
     assert_same_rows(rows_of(table.to_arrow()), rows_of(rows(0, 5, "a")))
+
+
+def test_names_that_spark_takes_for_something_else(session: Any, executor: SparkExecutor, tmp_path: Path) -> None:
+    names = ["a.b", "a`b", "`a`", "*", "a b", "0", "1"]
+    schema = pa.schema([("a", pa.struct([("b", pa.string())])), *((name, pa.string()) for name in names)])
+    table = Catalog(str(tmp_path), executor=executor).create_table("db.t", schema=schema)
+    rows = pa.table([[{"b": "inner"}], *([f"value of {name}"] for name in names)], schema=schema)
+
+    table.write(
+        session.createDataFrame([({"b": "inner"}, *(f"value of {name}" for name in names))], spark_schema(names))
+    )
+
+    assert table.to_arrow().equals(rows)
+    table.write(table.to_spark())
+    assert table.to_arrow().to_pylist() == rows.to_pylist() * 2
+
+
+def test_a_column_that_comes_twice_is_refused(session: Any, texts: Table) -> None:
+    with pytest.raises(InvalidArgumentError, match="'s' is given more than once"):
+        texts.write(session.sql("SELECT 1L AS k, 'a' AS s, 'b' AS s"))
+
+
+def spark_schema(names: list[str]) -> StructType:
+    """`a STRUCT<b STRING>`, and texts of these names."""
+    inner = StructType([StructField("b", StringType())])
+    return StructType([StructField("a", inner), *(StructField(name, StringType()) for name in names)])
 
 
 def two_halves(session: Any, second: str) -> Any:
