@@ -10,7 +10,7 @@ from airflow_provider_paimon import engine
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import count, list_or_map, renderers
 from airflow_provider_paimon.transfers.table_transfer import PaimonRowsTransfer, sql_hook
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, shown
 
 _CURSOR: Final = "paimon_transfer"
 
@@ -59,6 +59,8 @@ class SqlToPaimonOperator(PaimonRowsTransfer):
         """Reads and writes batch by batch."""
         batch_rows = count("batch_rows", self.batch_rows)
         parameters = list_or_map("parameters", self.parameters)
+        if not isinstance(self.sql, str):
+            raise InvalidArgumentError(f"sql={shown(self.sql)} is not allowed; give one query as a text")
         table = self.opened(hook)
         attempt = self.attempt(context)
         with (

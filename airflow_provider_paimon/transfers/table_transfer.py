@@ -193,11 +193,18 @@ def sql_hook(conn_id: str) -> Any:
     Raises: AirflowNotFoundException if there is none; InvalidArgumentError if it is none of `common.sql`.
     """
     try:
-        hook = BaseHook.get_connection(conn_id).get_hook()
+        connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
         # Not hopeless: Airflow says so, too, while the place where connections are kept does not answer.
         raise AirflowNotFoundException(
             f"The connection {conn_id} of the database is not defined: define it, or correct its name"
+        ) from error
+    try:
+        hook = connection.get_hook()
+    except AirflowException as error:
+        raise InvalidArgumentError(
+            f"the connection {conn_id} is of type {connection.conn_type}, for which no provider is installed here; "
+            "install it, or name a connection to an SQL database"
         ) from error
     if not hasattr(hook, "get_conn") or not hasattr(hook, "placeholder"):
         raise InvalidArgumentError(

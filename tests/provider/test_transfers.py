@@ -142,6 +142,7 @@ def test_a_retry_commits_once_and_a_clear_again(run_sql: Any, warehouse: str):
         ({"columns": {**COLUMNS, "name": "INT"}}, "column 'name' of the query does not fit"),
         ({"sql": "CREATE TABLE copy (id INT)"}, "gives no rows|syntax error"),
         ({"batch_rows": 0}, "batch_rows=0"),
+        ({"sql": ["SELECT id FROM users"]}, r"^load: sql=.* give one query as a text"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(
@@ -163,6 +164,13 @@ def test_a_connection_of_no_database_is_refused(warehouse: str, monkeypatch: pyt
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "paimon", "host": warehouse}))
 
     with pytest.raises(AirflowFailException, match="not to an SQL database: its hook PaimonHook"):
+        load(warehouse, sql_conn_id="lake")
+
+
+def test_a_connection_of_a_type_that_is_not_installed_is_named(warehouse: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "abacus", "host": "here"}))
+
+    with pytest.raises(AirflowFailException, match="connection lake is of type abacus, for which no provider"):
         load(warehouse, sql_conn_id="lake")
 
 

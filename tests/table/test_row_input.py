@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog
-from paimon_engine.errors import NotFoundError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.table.write.row_input import RowInput
 from tests.table.conftest import MakeTable
 
@@ -69,3 +70,14 @@ def test_errors_of_what_a_reader_reads_keep_their_class(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError, match="^the database does not answer$"):
         target.write(pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), rows_of_a_database()))
     assert not list(Path(target.path).rglob("data-*"))
+
+
+def test_an_index_of_pandas_is_named_with_a_way_out(tmp_path: Path) -> None:
+    table = Catalog(str(tmp_path)).create_table("db.t", schema={"id": "BIGINT"})
+    frame = pd.DataFrame({"id": [1, 2, 3]})
+    some = frame[frame["id"] > 1]
+
+    with pytest.raises(InvalidArgumentError, match=r"no column '__index_level_0__'.* frame\.reset_index\(drop=True\)"):
+        table.write(some)
+    table.write(some.reset_index(drop=True))
+    assert table.to_arrow()["id"].to_pylist() == [2, 3]

@@ -5,6 +5,7 @@ Source: `RowKindGenerator`, `RowKindFilter`, `DefaultValueRow`, `TableWriteImpl`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ KIND_TEXTS: Final = ("+I", "-U", "+U", "-D")
 """Row kinds by their number in data files."""
 
 _UPDATE_BEFORE: Final = 1
+_INDEX_OF_PANDAS: Final = re.compile(r"__index_level_\d+__")
+"""How pandas calls an index without a name, such as a filter leaves, when it gives a data frame to Arrow."""
 
 
 class RowInput:
@@ -71,9 +74,11 @@ class RowInput:
         known = {*self._schema.row_type.names, self._kind_column}
         extra = [name for name in names if name not in known]
         if extra:
+            index = next((name for name in extra if _INDEX_OF_PANDAS.fullmatch(name)), None)
+            way_out = f". {index!r} is an index of pandas: frame.reset_index(drop=True) leaves it out" if index else ""
             raise InvalidArgumentError(
                 f"the table has no column {', '.join(map(repr, extra))}; "
-                f"its columns are {', '.join(self._schema.row_type.names)}"
+                f"its columns are {', '.join(self._schema.row_type.names)}{way_out}"
             )
         if len(set(names)) != len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
