@@ -17,6 +17,9 @@ Rows that tasks read (`TaskRows`) come out of `range(n)` with one partition per 
 Spark repeats a task whose worker was lost, and with speculation runs it twice at once. That is harmless because a
 task writes only new files under fresh names, and only the outcome that Spark delivers is ever committed; the files of
 the others are orphans.
+
+A part whose packs were lost with a worker is split again, when some groups may have had theirs. If that gives other
+packs, as it may where rows come in another order, rows would be lost or there twice: Spark notices, and ends the job.
 """
 
 from __future__ import annotations

@@ -66,6 +66,84 @@ PROGRAM = """
     session.stop()
 """
 
+LOST = """
+    import os, sys, time
+
+    sys.path.insert(0, sys.argv[1])
+    import pyarrow as pa
+    from pyspark import cloudpickle
+    from pyspark.sql import SparkSession
+
+    from paimon_engine.env import EnvConfig
+    from paimon_engine.executor import Done, values
+    from paimon_engine.spark import SparkExecutor, ship_engine
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.driver.extraJavaOptions": quick,
+        "spark.executor.extraJavaOptions": quick,
+        "spark.executor.memory": "600m",
+        "spark.local.dir": os.getcwd(),
+        "spark.log.level": "OFF",
+        "spark.ui.enabled": "false",
+    }
+    session = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
+    ship_engine(session)
+    folder = os.getcwd()
+
+    def is_first(name):
+        try:
+            with open(os.path.join(folder, name), "x"):
+                return True
+        except FileExistsError:
+            return False
+
+    def split(env, part, batches):
+        rows = pa.Table.from_batches(batches)
+        if is_first(f"part {part}"):
+            for group in (0, 1):
+                yield group, rows.combine_chunks().to_batches()[0]
+        else:
+            yield Done(rows.num_rows)
+
+    def run(env, group, batches):
+        count = sum(batch.num_rows for batch in batches)
+        if group == 1 and is_first("dead"):
+            # Group 0 has its rows by now. This worker's parent forks workers; its parent is the executor.
+            time.sleep(5)
+            with open(f"/proc/{os.getppid()}/stat") as stat:
+                os.kill(int(stat.read().rpartition(")")[2].split()[1]), 9)
+        return count
+
+    source = session.range(0, 20, 1, 2)
+    try:
+        done = SparkExecutor(session, parallelism=2).shuffle(source, split=split, run=run, config=EnvConfig("/"))
+        print(sorted(values(done)))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+    session.stop()
+"""
+
+
+def test_a_job_ends_where_a_part_is_split_again_and_otherwise(java: None, tmp_path: Path) -> None:
+    """An executor dies when one group has had its rows. What is split again may come in another order, and then a part
+    may keep rows that it had sent: they would be there twice."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LOST), str(ROOT)],
+        cwd=tmp_path,
+        env={**environment, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "dead").exists()
+    assert "SparkError: Spark gave the job up" in done.stdout
+    assert "indeterminate output" in done.stdout
+
 
 @pytest.fixture(scope="module")
 def outcomes(java: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
