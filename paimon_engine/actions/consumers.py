@@ -24,6 +24,7 @@ from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.changelogs import earliest_change_id
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import consumer_files, next_snapshot_of, snapshot_ids
+from paimon_engine.table.state.vanished import check_is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class ConsumersResult(Result):
 def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
     """Sets where the consumer continues. Safe to repeat.
 
-    Raises: InvalidArgumentError for a bad name; NotFoundError if it could not continue there.
+    Raises: InvalidArgumentError for a bad name; NotFoundError if it could not continue there, or the table is gone.
     """
     table = context.table
     check_file_name("consumer", spec.consumer)
@@ -99,6 +100,9 @@ def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
         reasons = {spec.consumer: "named by the caller"}
         return replace(_forgotten(table, reasons, "reset_consumer", spec), consumer=spec.consumer)
     ids = snapshot_ids(table)
+    if not ids:
+        # The file would make the directory again, and the name could not be used for a table that is renamed.
+        check_is_there(table)
     low, high = (earliest_change_id(table, ids[0]), ids[-1] + 1) if ids else (1, 1)
     # One beyond the latest: the consumer has read everything.
     if not low <= spec.next_snapshot <= high:

@@ -15,6 +15,7 @@ from paimon_engine.table.check.findings import Problem
 from paimon_engine.table.check.row_bytes import bytes_of_rows
 from paimon_engine.table.check.table_check import Depth, examine_table
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.vanished import check_is_there
 
 logger = logging.getLogger(__name__)
 
@@ -51,10 +52,11 @@ class VerifyResult(Result):
 def verify(context: Context, spec: Verify) -> VerifyResult:
     """Looks at every snapshot and tag of every branch. Damage is a finding, not an error.
 
-    Raises: InvalidArgumentError for another depth; StorageError.
+    Raises: InvalidArgumentError for another depth; NotFoundError if the table is gone; StorageError.
     """
     table, executor, on_progress = context.table, context.executor, context.on_progress
     depth = Depth(spec.depth)
+    check_is_there(table)
     found = examine_table(table, executor, depth=depth, on_progress=on_progress)
     status = "damaged" if found.problems else "sound"
     logger.info("%s is %s: %d problems", table.paths.root, status, len(found.problems))

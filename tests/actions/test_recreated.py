@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, Table, open_table
-from paimon_engine.errors import ConflictError
+from paimon_engine.errors import ConflictError, NotFoundError
 from paimon_engine.meta.schema_change import AddColumn
 
 OLD = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -66,8 +66,39 @@ def test_a_read_does_not_say_that_the_other_table_is_damaged(catalog: Catalog, c
     with pytest.raises(ConflictError, match="dropped and created again"):
         list(early.to_batches())
 
-    catalog.drop_table("db.t")
-    assert early.to_arrow().num_rows == 0
+
+@pytest.mark.parametrize("name", ["t", "t$branch_b"])
+@pytest.mark.parametrize("way", ["dropped", "renamed"])
+def test_a_table_that_is_gone_is_not_read_as_an_empty_one(catalog: Catalog, name: str, way: str) -> None:
+    """A job that copies its rows would overwrite the target with nothing."""
+    table = _created(catalog, OLD)
+    table.create_branch("b")
+    early = catalog.table(f"db.{name}")
+    early.write(pa.table({"k": [1], "v": ["a"]}, schema=OLD))
+    if way == "dropped":
+        catalog.drop_table("db.t")
+    else:
+        catalog.rename_table("db.t", "db.u")
+
+    for act in (
+        early.to_arrow,
+        lambda: list(early.to_batches()),
+        lambda: early.verify("files"),
+        lambda: early.reset_consumer("c", 1),
+        lambda: early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD)),
+    ):
+        with pytest.raises(NotFoundError, match="is not there any more: it was dropped or renamed since it was opened"):
+            act()
+
+    if way == "renamed":
+        catalog.rename_table("db.u", "db.t")
+        assert early.to_arrow().num_rows == 1
+
+
+def test_an_empty_table_is_read_as_one(catalog: Catalog) -> None:
+    table = _created(catalog, OLD)
+    assert table.to_arrow().num_rows == 0
+    assert table.verify("rows").status == "sound"
 
 
 @pytest.mark.parametrize("columns", [NEW, OLD], ids=["other columns", "the same columns"])

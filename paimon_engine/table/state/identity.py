@@ -33,8 +33,8 @@ def table_id(table: TableHandle) -> str:
 def check_not_recreated(table: TableHandle) -> None:
     """That the table, or its branch, still has the schema that it was opened with.
 
-    Files of a schema that it does not have could not be read, or would be read with the columns of another one. Nothing
-    is said of a table that is gone, nor where a server keeps the schemas.
+    Files of a schema that it does not have could not be read, or would be read with the columns of another one. A table
+    that is gone has no snapshots, of which `vanished` tells; a server that keeps the schemas knows which table it is.
 
     Raises: ConflictError if it was dropped and created again since; StorageError, CorruptTableError.
     """

@@ -1,4 +1,4 @@
-"""Distinguishes an empty table from one whose snapshots are missing.
+"""Distinguishes an empty table from one whose snapshots are missing, and from one that others dropped or renamed.
 
 A table that never had a commit has no snapshots. Neither has one whose `snapshot` directory is not copied yet, or whose
 storage returns an empty listing by mistake. If that were read as an empty table, the result would be wrong, and a
@@ -19,7 +19,7 @@ from typing import Final
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
-from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.manifests import commit_note, read_manifest_list, writer_of
 
 _LIST: Final = "manifest-list-"
@@ -37,11 +37,12 @@ def vanished(table: TableHandle, hint: int, newest: int) -> CorruptTableError:
 
 
 def check_never_had_snapshots(table: TableHandle, earliest_hint: int | None) -> None:
-    """Checks that a branch without listed snapshots never had any.
+    """Checks that a branch without listed snapshots never had any, and is still there.
 
-    Raises: CorruptTableError if it had.
+    Raises: CorruptTableError if it had; NotFoundError as `check_is_there`.
     """
     paths = table.paths
+    check_is_there(table)
     if earliest_hint:
         raise CorruptTableError(
             f"{paths.earliest_hint} names snapshot {earliest_hint}, but {paths.snapshot_dir} lists none; {_WAYS}"
@@ -56,6 +57,20 @@ def check_never_had_snapshots(table: TableHandle, earliest_hint: int | None) -> 
     if lists and (later := _of_later_commit(table, sorted(set(lists) - _of_branches(table)))) is not None:
         seen = f"{paths.snapshot_dir} lists no snapshot"
         raise CorruptTableError(f"{paths.manifest(later)} builds on an earlier commit, but {seen}; {_WAYS}")
+
+
+def check_is_there(table: TableHandle) -> None:
+    """Checks that a table, or branch, that was opened some time ago has a schema still, so that it is not merely empty.
+
+    Where a server keeps the schemas, it is the one that knows.
+
+    Raises: NotFoundError if others have dropped or renamed it.
+    """
+    if table.schema_service is None and latest_schema_id(table.env, table.paths) is None:
+        raise NotFoundError(
+            f"{table.paths.label} is not there any more: it was dropped or renamed since it was opened, and has no "
+            "schema and no snapshot; open it again, by the name that it has now"
+        )
 
 
 def _files(table: TableHandle, directory: str) -> list[str]:
