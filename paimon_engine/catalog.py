@@ -201,7 +201,8 @@ class Catalog:
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Deletes the table with all its files, tags and branches. This cannot be undone.
 
-        Raises: NotFoundError if there is none and `if_exists` is false.
+        Raises: NotFoundError if there is none and `if_exists` is false; StorageError if files could not be deleted: a
+        filesystem catalog has the table still, to be dropped again; with another one the error says what is left.
         """
         try:
             self._metastore.drop_table(TableName.parse(name))

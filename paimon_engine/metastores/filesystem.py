@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
+from paimon_engine.errors import ConflictError, NotFoundError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
@@ -102,7 +102,7 @@ class FilesystemMetastore:
     def drop_table(self, name: TableName) -> None:
         env = self._env_config.build()
         load_table(self._path(name), self._env_config)
-        env.storage.delete_tree(self._path(name))
+        directories.delete_table(env.storage, self._path(name))
 
     def rename_table(self, name: TableName, new_name: TableName) -> None:
         env = self._env_config.build()
@@ -128,6 +128,14 @@ def not_empty(database: str, tables: list[str]) -> ConflictError:
     """The error for a database that cannot be dropped because it has tables or views."""
     return ConflictError(
         f"database {database!r} is not empty: {_some(tables)}; drop them first, or use drop_database(..., cascade=True)"
+    )
+
+
+def files_left(error: StorageError, name: TableName, path: str) -> StorageError:
+    """The error for a table that a catalog has dropped, while its files could not be deleted."""
+    return StorageError(
+        f"{error}. The catalog has no table {name} any more, but files of it are left in {path}: delete that "
+        "directory, or let create_table(..., if_not_exists=True) enter it again, and drop it again"
     )
 
 

@@ -39,7 +39,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths, escape_path_name
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
-from paimon_engine.metastores.filesystem import not_empty
+from paimon_engine.metastores.filesystem import files_left, not_empty
 from paimon_engine.metastores.hive_entries import (
     COMMENT,
     LOCATION,
@@ -236,7 +236,10 @@ class HiveMetastore:
         if latest_schema_id(env, TablePaths(location)) is None:
             logger.warning("dropped the entry of %s; nothing was deleted: there is no table at %s", name, location)
             return
-        env.storage.delete_tree(location)
+        try:
+            directories.delete_table(env.storage, location)
+        except StorageError as error:
+            raise files_left(error, name, location) from error
 
     def rename_table(self, name: TableName, new_name: TableName) -> None:
         """Renames the directory, if it is where the table's name says, then the entry; see `renaming`."""

@@ -24,6 +24,7 @@ from paimon_engine.errors import (
     InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
+    StorageError,
     UnsupportedError,
 )
 from paimon_engine.meta.schema import TableSchema
@@ -34,7 +35,7 @@ from paimon_engine.metastores.config import (
     CatalogConfig,
     is_true,
 )
-from paimon_engine.metastores.filesystem import not_empty
+from paimon_engine.metastores.filesystem import files_left, not_empty
 from paimon_engine.metastores.jdbc_lock import LockSettings, make_lock_table
 from paimon_engine.metastores.jdbc_tables import (
     DATABASE_PROPERTIES,
@@ -52,7 +53,7 @@ from paimon_engine.metastores.jdbc_url import url_of
 from paimon_engine.metastores.renaming import moved_only, was_moved
 from paimon_engine.metastores.stores import LockedStorageSource
 from paimon_engine.table.state.handle import TableHandle, load_table
-from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, create_table
+from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, create_table, delete_table
 
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"
@@ -217,7 +218,11 @@ class JdbcMetastore:
         with transaction(engine_for(self._url)) as connection:
             for kept in (TABLES, TABLE_PROPERTIES):
                 connection.execute(delete(kept).where(*self._is(kept, name)))
-        self._config.storage.build().storage.delete_tree(self._path(name))
+        path = self._path(name)
+        try:
+            delete_table(self._config.storage.build().storage, path)
+        except StorageError as error:
+            raise files_left(error, name, path) from error
 
     def rename_table(self, name: TableName, new_name: TableName) -> None:
         self._check_table(name)

@@ -136,6 +136,10 @@ class LocalStorage:
 
     def delete_tree(self, path: str) -> None:
         with _mapped(path):
+            if os.path.islink(local_path(path)) and os.path.isdir(local_path(path)):
+                # As with a link further down, what it leads to stays.
+                os.unlink(local_path(path))
+                return
             for tries_left in reversed(range(_DELETIONS_MAX)):
                 try:
                     shutil.rmtree(local_path(path))

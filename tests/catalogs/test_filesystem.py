@@ -95,6 +95,23 @@ def test_a_table_is_renamed_with_its_rows(kind: str, tmp_path: Path):
         catalog.rename_table("db.new", "other.t")
 
 
+def test_a_table_behind_a_link_is_dropped_with_the_link(catalog: Catalog, tmp_path: Path):
+    table = catalog.create_table("db.t", schema=SCHEMA)
+    table.write(pa.table({"id": [1]}, SCHEMA))
+    here, there = Path(table.path), tmp_path / "another disk"
+    there.mkdir()
+    (here / "bucket-0").rename(there / "bucket-0")
+    (here / "bucket-0").symlink_to(there / "bucket-0", target_is_directory=True)
+    here.rename(there / "t")
+    here.symlink_to(there / "t", target_is_directory=True)
+
+    catalog.drop_table("db.t")
+
+    assert list(here.parent.iterdir()) == []
+    assert [path.name for path in there.iterdir()] == ["bucket-0", "t"]
+    assert list((there / "t").iterdir()) == []
+
+
 def test_defaults_reach_new_tables_that_do_not_say_otherwise(tmp_path: Path):
     catalog = Catalog(
         str(tmp_path),

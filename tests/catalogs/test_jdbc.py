@@ -11,10 +11,18 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine import (
+    Catalog,
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from paimon_engine.metastores.jdbc_lock import JdbcLock, LockSettings, make_lock_table
 from paimon_engine.metastores.jdbc_tables import engine_for
 from paimon_engine.metastores.jdbc_url import parse_uri
+from paimon_engine.storage.local import LocalStorage
 from paimon_engine.table.check.table_check import check_table
 from tests.support.pypaimon import InCatalog, PyPaimon
 
@@ -102,6 +110,25 @@ def test_a_database_with_tables_is_dropped_only_with_them(catalog: Catalog, ware
     with pytest.raises(NotFoundError, match="no database 'db'"):
         catalog.drop_database("db")
     catalog.drop_database("db", if_exists=True)
+
+
+def test_files_that_cannot_be_deleted_are_named(catalog: Catalog, warehouse: str, monkeypatch: pytest.MonkeyPatch):
+    def denied(_: LocalStorage, path: str) -> None:
+        raise StorageError(f"{path}: Permission denied")
+
+    catalog.create_database("db")
+    catalog.create_table("db.t", schema=SCHEMA).write(rows(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "delete_tree", denied)
+        with pytest.raises(
+            StorageError, match=r"Permission denied\. The catalog has no table db\.t any more, but files"
+        ):
+            catalog.drop_table("db.t")
+
+    assert catalog.list_tables("db") == []
+    catalog.create_table("db.t", schema=SCHEMA, if_not_exists=True)
+    catalog.drop_table("db.t")
+    assert list(Path(warehouse, "db.db").iterdir()) == []
 
 
 def test_a_table_needs_its_database(catalog: Catalog):

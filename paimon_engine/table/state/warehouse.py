@@ -28,7 +28,7 @@ from paimon_engine.meta.type_text import TypeLike, to_data_type
 from paimon_engine.options.changed import check_changed
 from paimon_engine.options.iceberg import check_stored
 from paimon_engine.options.texts import option_texts
-from paimon_engine.storage.base import list_present
+from paimon_engine.storage.base import Storage, list_present
 from paimon_engine.storage.publication import create_own
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, check_no_branch, latest_schema_id, load_table
@@ -185,7 +185,7 @@ def create_table(
     """Creates a table by writing its first schema, if absent.
 
     Raises: InvalidArgumentError, also for the path of a branch; UnsupportedError (an option that the engine lacks);
-    ConflictError if it exists.
+    ConflictError if it exists, or if a part of another table is there.
     """
     draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
     if "path" in draft.options:
@@ -200,11 +200,57 @@ def create_table(
     if not exists:
         check_engine_can(created)
         check_branch(env, paths, created)
+        _check_no_remains(env, paths)
         first, data = paths.schema(0), schema_to_json(created).encode()
         exists = not create_own(env.storage, first, data)
     if exists and not if_not_exists:
         raise ConflictError(f"there is a table in {path} already; if_not_exists=True (--if-not-exists) uses it")
     return load_table(path, config, env=env)
+
+
+def delete_table(storage: Storage, path: str) -> None:
+    """Deletes the directory of a table: first what says which files have rows, last the schemas.
+
+    So what a deletion leaves that fails, or is killed, is still a table, which the next one deletes. Without a schema
+    it would be files that no name leads to, and that a new table of that name would take for its own.
+
+    Raises: StorageError.
+    """
+    paths = TablePaths(path.rstrip("/"))
+    for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.branch_dir):
+        storage.delete_tree(directory)
+    if getattr(storage, "is_object_store", False):
+        # Not directory by directory, which takes requests for each partition.
+        storage.delete([info.path for info in storage.walk(paths.root) if not _is_below(info.path, paths.schema_dir)])
+    else:
+        for info in list_present(storage, paths.root):
+            if not info.is_dir:
+                storage.delete([info.path])
+            elif info.path != paths.schema_dir:
+                storage.delete_tree(info.path)
+    storage.delete_tree(paths.schema_dir)
+    storage.delete_tree(paths.root)
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path.startswith(f"{directory}/")
+
+
+def _check_no_remains(env: Env, paths: TablePaths) -> None:
+    """Checks that a directory without a schema has no versions either, which would be those of the new table.
+
+    Others may make the table meanwhile, so the schema is looked for once more.
+
+    Raises: ConflictError.
+    """
+    for directory in (paths.snapshot_dir, paths.tag_dir, paths.branch_dir):
+        found = next(env.storage.walk(directory), None)
+        if found is not None and latest_schema_id(env, paths) is None:
+            raise ConflictError(
+                f"{paths.root} has no schema, but {found.path}: it is left of a table that was deleted in part, or "
+                "belongs to one that is being copied; a new table there would take it for its own. Wait until it is "
+                "complete, delete or move the directory, or choose another name"
+            )
 
 
 def check_engine_can(schema: TableSchema) -> None:
