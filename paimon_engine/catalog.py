@@ -178,8 +178,8 @@ class Catalog:
     def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
         """Renames a table, with its directory if its path follows from its name.
 
-        Raises: ConflictError if the new name is taken; NotFoundError if the table does not exist and `if_exists` is
-        false; UnsupportedError on object stores, where a directory cannot be renamed.
+        Raises: ConflictError if the new name is taken, also by files that are no table; NotFoundError if the table does
+        not exist and `if_exists` is false; UnsupportedError on object stores, where a directory cannot be renamed.
         """
         old, new = TableName.parse(name), TableName.parse(new_name)
         try:

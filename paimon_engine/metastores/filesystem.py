@@ -110,6 +110,7 @@ class FilesystemMetastore:
         self._check_database(new_name.database)
         if latest_schema_id(env, TablePaths(self._path(new_name))) is not None:
             raise ConflictError(f"table {new_name} already exists in {self._warehouse}")
+        directories.check_free(env.storage, self._path(new_name))
         env.storage.rename_dir(self._path(name), self._path(new_name))
 
     def _check_database(self, database: str) -> None:

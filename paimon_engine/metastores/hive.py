@@ -254,7 +254,9 @@ class HiveMetastore:
         moves = not is_external(entry) and old == old_place
         new = self._new_location(database, new_name) if moves else old
         env = self._store(old).build()
-        if moves and not was_moved(old, new, (env, self._store(new).build()), str(self)):
+        new_env = self._store(new).build()
+        if moves and not was_moved(old, new, (env, new_env), str(self)):
+            directories.check_free(new_env.storage, new)
             env.storage.rename_dir(old, new)
         renaming = EntryRenaming(self._servers, self._settings, name, new_name, old, new)
         try:

@@ -50,12 +50,12 @@ class LocalStorage:
             return cast("BinaryIO", pa.OSFile(local_path(path), "rb"))
 
     def writer(self, path: str) -> BinaryIO:
-        with _mapped(path):
+        with _mapped(path, writes=True):
             return cast("BinaryIO", _LocalFile(path))
 
     def create(self, path: str, data: bytes) -> bool:
         local = local_path(path)
-        with _mapped(path):
+        with _mapped(path, writes=True):
             temporary = _write_temporary(local, data)
             try:
                 created = self._publish(temporary, local)
@@ -69,7 +69,7 @@ class LocalStorage:
 
     def overwrite(self, path: str, data: bytes) -> None:
         local = local_path(path)
-        with _mapped(path):
+        with _mapped(path, writes=True):
             temporary = _write_temporary(local, data)
             try:
                 os.replace(temporary, local)
@@ -123,11 +123,12 @@ class LocalStorage:
             os.rmdir(local_path(path))
 
     def make_dir(self, path: str) -> None:
-        with _mapped(path):
+        with _mapped(path, writes=True):
             os.makedirs(local_path(path), exist_ok=True)
 
     def rename_dir(self, source: str, target: str) -> None:
         with _mapped(source):
+            _remove_empty(local_path(target))
             if os.path.lexists(local_path(target)):
                 raise StorageError(f"{target}: the name is taken")
             os.makedirs(os.path.dirname(local_path(target)), exist_ok=True)
@@ -295,19 +296,39 @@ def _sync_directory(directory: str) -> None:
         os.close(descriptor)
 
 
+def _remove_empty(local: str) -> None:
+    """Removes a directory that has no files, only directories, as a writer that failed leaves them."""
+    if os.path.islink(local):
+        return
+    with contextlib.suppress(OSError):
+        if any(files for _, _, files in os.walk(local, onerror=_raise)):
+            return
+        for directory, _, _ in os.walk(local, topdown=False):
+            os.rmdir(directory)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def _remove(local: str) -> None:
     with contextlib.suppress(*_ABSENT):
         os.unlink(local)
 
 
 @contextlib.contextmanager
-def _mapped(path: str) -> Iterator[None]:
-    """Turn the errors of the operating system into ours."""
+def _mapped(path: str, *, writes: bool = False) -> Iterator[None]:
+    """Turn the errors of the operating system into ours.
+
+    What `writes` makes its directories, so that one which is missing is a file.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in _MAY_DANGLE:
             _refuse_dangling(path, error)
+        if writes and isinstance(error, NotADirectoryError):
+            raise StorageError(f"{path}: a part of this path is a file, and not a directory") from error
         if isinstance(error, _ABSENT):
             raise NotFoundError(f"No such file: {path}") from error
         if error.errno == errno.ENAMETOOLONG:

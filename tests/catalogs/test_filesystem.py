@@ -8,7 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, SetOption, UnsupportedError
+from paimon_engine import (
+    Catalog,
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    SetOption,
+    StorageError,
+    UnsupportedError,
+)
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
@@ -93,6 +101,29 @@ def test_a_table_is_renamed_with_its_rows(kind: str, tmp_path: Path):
     catalog.rename_table("db.old", "db.newer", if_exists=True)
     with pytest.raises(NotFoundError, match="no database 'other'"):
         catalog.rename_table("db.new", "other.t")
+
+
+def test_a_name_is_taken_by_files_and_not_by_empty_directories(catalog: Catalog):
+    """Which a writer leaves whose table was renamed meanwhile."""
+    table = catalog.create_table("db.t", schema=SCHEMA)
+    database = Path(table.path).parent
+    (database / "junk" / "deep").mkdir(parents=True)
+    (database / "junk" / "deep" / "keep").write_text("of somebody else")
+    (database / "file").write_text("of somebody else")
+    (database / "empty" / "bucket-0").mkdir(parents=True)
+    (database / "link").symlink_to(database / "empty", target_is_directory=True)
+
+    for name, found in {"junk": "junk/deep/keep", "file": "file"}.items():
+        with pytest.raises(ConflictError, match=f"{name} is taken: there is .*{found}, though no table"):
+            catalog.rename_table("db.t", f"db.{name}")
+    with pytest.raises(StorageError, match="link: the name is taken"):
+        catalog.rename_table("db.t", "db.link")
+    assert (database / "empty" / "bucket-0").exists()
+    catalog.rename_table("db.t", "db.empty")
+    assert catalog.list_tables("db") == ["empty", "link"]
+
+    with pytest.raises(StorageError, match="a part of this path is a file, and not a directory"):
+        catalog.create_table("db.file", schema=SCHEMA)
 
 
 def test_a_table_behind_a_link_is_dropped_with_the_link(catalog: Catalog, tmp_path: Path):

@@ -232,6 +232,20 @@ def delete_table(storage: Storage, path: str) -> None:
     storage.delete_tree(paths.root)
 
 
+def check_free(storage: Storage, path: str) -> None:
+    """Checks that a table may be renamed to a directory: that there is nothing, or no more than empty directories.
+
+    Raises: ConflictError.
+    """
+    if not storage.exists(path):
+        return
+    found = path if not storage.stat(path).is_dir else next((info.path for info in storage.walk(path)), None)
+    if found is not None:
+        raise ConflictError(
+            f"{path} is taken: there is {found}, though no table; move or delete it, or choose another name"
+        )
+
+
 def _is_below(path: str, directory: str) -> bool:
     return path.startswith(f"{directory}/")
 
