@@ -132,6 +132,14 @@ def not_empty(database: str, tables: list[str]) -> ConflictError:
     )
 
 
+def no_files(where: str, name: TableName, path: str) -> NotFoundError:
+    """The error for a table that a catalog knows, while there is no schema file where its files should be."""
+    return NotFoundError(
+        f"{where} has a table {name} at {path}, but there is no schema file: the table was moved or deleted without "
+        "the catalog, or the store does not show it. Bring its files back, or drop the entry with drop_table"
+    )
+
+
 def files_left(error: StorageError, name: TableName, path: str) -> StorageError:
     """The error for a table that a catalog has dropped, while its files could not be deleted."""
     return StorageError(

@@ -39,7 +39,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths, escape_path_name
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
-from paimon_engine.metastores.filesystem import files_left, not_empty
+from paimon_engine.metastores.filesystem import files_left, no_files, not_empty
 from paimon_engine.metastores.hive_entries import (
     COMMENT,
     LOCATION,
@@ -217,11 +217,7 @@ class HiveMetastore:
         except NotFoundError as error:
             if latest_schema_id(config.build(), TablePaths(location)) is not None:
                 raise
-            raise NotFoundError(
-                f"{self} has a table {name} at {location}, but there is no schema file: the table was moved or deleted "
-                "without the metastore, or the store does not show it. Bring its files back, or drop the entry with "
-                "drop_table"
-            ) from error
+            raise no_files(str(self), name, location) from error
         return replace(handle, entry=self._entry_of(name))
 
     def drop_table(self, name: TableName) -> None:

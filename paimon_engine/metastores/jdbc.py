@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import URL, ColumnElement, Connection, Table, delete, insert, select, update
+from sqlalchemy import URL, ColumnElement, Connection, Select, Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from paimon_engine.env import EnvConfig
@@ -27,6 +27,7 @@ from paimon_engine.errors import (
     StorageError,
     UnsupportedError,
 )
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import (
@@ -35,7 +36,7 @@ from paimon_engine.metastores.config import (
     CatalogConfig,
     is_true,
 )
-from paimon_engine.metastores.filesystem import files_left, not_empty
+from paimon_engine.metastores.filesystem import files_left, no_files, not_empty
 from paimon_engine.metastores.jdbc_lock import LockSettings, make_lock_table
 from paimon_engine.metastores.jdbc_tables import (
     DATABASE_PROPERTIES,
@@ -52,8 +53,8 @@ from paimon_engine.metastores.jdbc_tables import (
 from paimon_engine.metastores.jdbc_url import url_of
 from paimon_engine.metastores.renaming import moved_only, was_moved
 from paimon_engine.metastores.stores import LockedStorageSource
-from paimon_engine.table.state.handle import TableHandle, load_table
-from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, create_table, delete_table
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, check_free, create_table, delete_table
 
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"
@@ -155,19 +156,21 @@ class JdbcMetastore:
             with contextlib.suppress(NotFoundError):
                 self.drop_table(TableName(database, table))
         with transaction(engine_for(self._url)) as connection:
-            for kept in (TABLES, DATABASE_PROPERTIES, TABLE_PROPERTIES, *([VIEWS] if views else [])):
+            for kept in (DATABASE_PROPERTIES, *([VIEWS] if views else [])):
                 connection.execute(
                     delete(kept).where(kept.c.catalog_key == self._key, kept.c.database_name == database)
                 )
+            # Made by others since they were listed; without its row, nothing would lead to the files of a table.
+            if made := sorted(connection.scalars(self._names_of_tables(database))):
+                raise not_empty(database, made)
         self._config.storage.build().storage.delete_dir(self._directory(database))
 
     # ── tables ──────────────────────────────────────────────────────────────────────────────────
 
     def list_tables(self, database: str) -> list[str]:
         self._check_database(database)
-        names = select(TABLES.c.table_name).where(TABLES.c.catalog_key == self._key, TABLES.c.database_name == database)
         with reading(engine_for(self._url)) as connection:
-            return sorted(connection.scalars(names))
+            return sorted(connection.scalars(self._names_of_tables(database)))
 
     def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
         """Creates the schema file first, then the row that makes the table exist for readers of the catalog.
@@ -186,7 +189,7 @@ class JdbcMetastore:
         env_config = self._env_config(name)
         if exists:
             wanted.first_schema(env_config.build())
-            return load_table(self._path(name), env_config)
+            return self._load(name, MAIN_BRANCH, {})
         handle = create_table(
             env_config.build(),
             env_config,
@@ -211,13 +214,14 @@ class JdbcMetastore:
 
     def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
         self._check_table(name)
-        return load_table(self._path(name), self._env_config(name), branch=branch, options=options)
+        return self._load(name, branch, options)
 
     def drop_table(self, name: TableName) -> None:
         self._check_table(name)
         with transaction(engine_for(self._url)) as connection:
-            for kept in (TABLES, TABLE_PROPERTIES):
-                connection.execute(delete(kept).where(*self._is(kept, name)))
+            if not connection.execute(delete(TABLES).where(*self._is(TABLES, name))).rowcount:
+                raise self._changed_meanwhile(name)
+            connection.execute(delete(TABLE_PROPERTIES).where(*self._is(TABLE_PROPERTIES, name)))
         path = self._path(name)
         try:
             delete_table(self._config.storage.build().storage, path)
@@ -232,11 +236,19 @@ class JdbcMetastore:
             raise self._table_exists(new_name)
         old, new = self._path(name), self._path(new_name)
         env = self._config.storage.build()
-        is_moved = was_moved(old, new, (env, env), f"the JDBC catalog {self._key!r}")
+        where = f"the JDBC catalog {self._key!r}"
+        is_moved = was_moved(old, new, (env, env), where)
+        if not is_moved:
+            check_free(storage, new)
+            if latest_schema_id(env, TablePaths(old)) is None:
+                raise no_files(where, name, old)
         try:
             with transaction(engine_for(self._url)) as connection:
-                for kept in (TABLES, TABLE_PROPERTIES):
-                    connection.execute(update(kept).where(*self._is(kept, name)).values(self._names(new_name)))
+                renamed = update(TABLES).where(*self._is(TABLES, name)).values(self._names(new_name))
+                if not connection.execute(renamed).rowcount:
+                    raise self._changed_meanwhile(name)
+                of_table = self._is(TABLE_PROPERTIES, name)
+                connection.execute(update(TABLE_PROPERTIES).where(*of_table).values(self._names(new_name)))
                 if not is_moved:
                     # Inside the transaction: if the storage fails to rename, the rows keep the old name.
                     storage.rename_dir(old, new)
@@ -246,6 +258,15 @@ class JdbcMetastore:
             raise moved_only(error, name, new_name, new) from error
 
     # ── details ─────────────────────────────────────────────────────────────────────────────────
+
+    def _load(self, name: TableName, branch: str, options: Mapping[str, str]) -> TableHandle:
+        config, path = self._env_config(name), self._path(name)
+        try:
+            return load_table(path, config, branch=branch, options=options)
+        except NotFoundError as error:
+            if latest_schema_id(config.build(), TablePaths(path)) is not None:
+                raise
+            raise no_files(f"the JDBC catalog {self._key!r}", name, path) from error
 
     def _env_config(self, name: TableName) -> EnvConfig:
         if self._lock is None:
@@ -292,6 +313,15 @@ class JdbcMetastore:
         if not self._exists(name):
             known = ", ".join(self.list_tables(name.database)) or "none"
             raise NotFoundError(f"no table {name} in the JDBC catalog {self._key!r}; its tables: {known}")
+
+    def _names_of_tables(self, database: str) -> Select[str]:
+        of_database = TABLES.c.catalog_key == self._key, TABLES.c.database_name == database
+        return select(TABLES.c.table_name).where(*of_database)
+
+    def _changed_meanwhile(self, name: TableName) -> NotFoundError:
+        return NotFoundError(
+            f"no table {name} in the JDBC catalog {self._key!r} any more: others dropped or renamed it"
+        )
 
     def _is(self, kept: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
         return (

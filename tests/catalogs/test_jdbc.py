@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,8 +21,9 @@ from paimon_engine import (
     StorageError,
     UnsupportedError,
 )
+from paimon_engine.metastores import jdbc as jdbc_metastore
 from paimon_engine.metastores.jdbc_lock import JdbcLock, LockSettings, make_lock_table
-from paimon_engine.metastores.jdbc_tables import engine_for
+from paimon_engine.metastores.jdbc_tables import engine_for, transaction
 from paimon_engine.metastores.jdbc_url import parse_uri
 from paimon_engine.storage.local import LocalStorage
 from paimon_engine.table.check.table_check import check_table
@@ -110,6 +113,63 @@ def test_a_database_with_tables_is_dropped_only_with_them(catalog: Catalog, ware
     with pytest.raises(NotFoundError, match="no database 'db'"):
         catalog.drop_database("db")
     catalog.drop_database("db", if_exists=True)
+
+
+def meanwhile(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acts once, when the next change of the catalog begins, after what it has looked at first."""
+
+    def begun(engine: sqlalchemy.Engine) -> AbstractContextManager[sqlalchemy.Connection]:
+        monkeypatch.setattr(jdbc_metastore, "transaction", transaction)
+        act()
+        return transaction(engine)
+
+    monkeypatch.setattr(jdbc_metastore, "transaction", begun)
+
+
+def test_a_database_that_gets_a_table_meanwhile_stays(
+    catalog: Catalog, warehouse: str, jdbc: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    catalog.create_database("db", {"owner": "me"})
+    other = Catalog(warehouse, options=jdbc)
+
+    meanwhile(lambda: other.create_table("db.t", schema=SCHEMA).write(rows(1)), monkeypatch)
+    with pytest.raises(ConflictError, match="'db' is not empty: t"):
+        catalog.drop_database("db", cascade=True)
+
+    assert catalog.table("db.t").to_arrow().num_rows == 1
+    assert catalog.database_properties("db")["owner"] == "me"
+
+
+@pytest.mark.parametrize("way", ["drop", "rename"])
+def test_a_table_that_others_rename_meanwhile_stays(
+    catalog: Catalog, warehouse: str, jdbc: dict[str, str], way: str, monkeypatch: pytest.MonkeyPatch
+):
+    catalog.create_database("db")
+    catalog.create_table("db.t", schema=SCHEMA).write(rows(1))
+    other = Catalog(warehouse, options=jdbc)
+
+    meanwhile(lambda: other.rename_table("db.t", "db.u"), monkeypatch)
+    with pytest.raises(NotFoundError, match=r"no table db\.t in .* any more: others dropped or renamed it"):
+        catalog.drop_table("db.t") if way == "drop" else catalog.rename_table("db.t", "db.v")
+
+    assert catalog.list_tables("db") == ["u"]
+    assert catalog.table("db.u").to_arrow().num_rows == 1
+    assert not Path(warehouse, "db.db", "v").exists()
+
+
+def test_a_row_without_files_is_named_and_can_be_dropped(catalog: Catalog, warehouse: str):
+    catalog.create_database("db")
+    shutil.rmtree(catalog.create_table("db.t", schema=SCHEMA).path)
+
+    for act in (
+        lambda: catalog.table("db.t"),
+        lambda: catalog.create_table("db.t", schema=SCHEMA, if_not_exists=True),
+        lambda: catalog.rename_table("db.t", "db.u"),
+    ):
+        with pytest.raises(NotFoundError, match=r"has a table db\.t at .*, but there is no schema file"):
+            act()
+    catalog.drop_table("db.t")
+    assert catalog.list_tables("db") == []
 
 
 def test_files_that_cannot_be_deleted_are_named(catalog: Catalog, warehouse: str, monkeypatch: pytest.MonkeyPatch):
