@@ -155,7 +155,7 @@ class Catalog:
             keys = names_of(primary_keys, "primary_keys") or ()
             partitions = names_of(partition_keys, "partition_keys") or ()
             draft = TableDraft(schema, keys, partitions, dict(options or {}), comment)
-        handle = self._metastore.create_table(TableName.parse(full_name), draft, if_not_exists=if_not_exists)
+        handle = self._metastore.create_table(TableName.for_new(full_name), draft, if_not_exists=if_not_exists)
         return Table(handle, self.executor)
 
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
@@ -171,7 +171,7 @@ class Catalog:
             _check_system_table(system)
         dynamic = option_texts(options or {})
         check_names(dynamic)
-        branch = branch or dynamic.pop("branch", MAIN_BRANCH)
+        branch = _branch(name, branch, dynamic)
         handle = self._metastore.load_table(TableName.parse(text), branch=branch, options=dynamic)
         return Table(handle, self.executor, system)
 
@@ -181,7 +181,7 @@ class Catalog:
         Raises: ConflictError if the new name is taken, also by files that are no table; NotFoundError if the table does
         not exist and `if_exists` is false; UnsupportedError on object stores, where a directory cannot be renamed.
         """
-        old, new = TableName.parse(name), TableName.parse(new_name)
+        old, new = TableName.parse(name), TableName.for_new(new_name)
         try:
             self._metastore.rename_table(old, new)
         except NotFoundError:
@@ -240,8 +240,19 @@ def _opened(
     dynamic = option_texts(options or {})
     check_names(dynamic)
     # An option as good as any other in Java, but here it chooses the files, not how they are read.
-    branch = branch or dynamic.pop("branch", MAIN_BRANCH)
+    branch = _branch(path, branch, dynamic)
     return Table(load_table(path, config, branch=branch, options=dynamic), executor, system)
+
+
+def _branch(name: str, named: str | None, options: dict[str, str]) -> str:
+    """The branch of a table's name, or of the option, which is taken out.
+
+    Raises: InvalidArgumentError if they differ.
+    """
+    given = options.pop("branch", None)
+    if named and given and named != given:
+        raise InvalidArgumentError(f"{name!r} names the branch {named!r}, and the option 'branch' {given!r}; give one")
+    return named or given or MAIN_BRANCH
 
 
 def _check_system_table(name: str) -> None:

@@ -25,6 +25,16 @@ class TableName:
         """Parts of `database.table`. Raises: InvalidArgumentError."""
         return cls(*split_name(text))
 
+    @classmethod
+    def for_new(cls, text: str) -> TableName:
+        """As `parse`, for a table that is to get this name: not in the database that other engines keep for themselves.
+
+        Raises: InvalidArgumentError.
+        """
+        name = cls.parse(text)
+        checked_database(name.database)
+        return name
+
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -141,6 +142,28 @@ def test_a_table_behind_a_link_is_dropped_with_the_link(catalog: Catalog, tmp_pa
     assert list(here.parent.iterdir()) == []
     assert [path.name for path in there.iterdir()] == ["bucket-0", "t"]
     assert list((there / "t").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["sys.t", "db.\udcff", None, 5, b"db.t"])
+def test_what_is_no_name_is_refused(catalog: Catalog, name: Any):
+    catalog.create_table("db.t", schema=SCHEMA)
+    if name is not None:
+        with pytest.raises(InvalidArgumentError):
+            catalog.create_table(name, schema=SCHEMA)
+    with pytest.raises(InvalidArgumentError):
+        catalog.rename_table("db.t", name)
+    if name != "sys.t":
+        for act in (catalog.table, catalog.drop_table, catalog.list_tables, catalog.create_database):
+            with pytest.raises(InvalidArgumentError):
+                act(name)
+    assert catalog.list_databases() == ["db"]
+
+
+def test_two_branches_cannot_be_asked_for(catalog: Catalog):
+    catalog.create_table("db.t", schema=SCHEMA).create_branch("b")
+    with pytest.raises(InvalidArgumentError, match="names the branch 'b', and the option 'branch' 'c'"):
+        catalog.table("db.t$branch_b", {"branch": "c"})
+    assert catalog.table("db.t$branch_b", {"branch": "b"}).to_arrow().num_rows == 0
 
 
 def test_defaults_reach_new_tables_that_do_not_say_otherwise(tmp_path: Path):
