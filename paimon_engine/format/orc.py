@@ -280,26 +280,37 @@ def _fitted_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
 
 
 class _Sink(io.RawIOBase):
-    """The encoder's sink; discards what is written after the writer was aborted."""
+    """The encoder's sink; discards what is written after the writer was aborted, or after a write has failed.
+
+    The error of a failed write is kept for `check`: raised in the encoder, it ends the process, as on a full disk.
+    """
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink = sink
+        self._size = sink.tell()
+        self._error: BaseException | None = None
         self.is_given_up = False
 
     def writable(self) -> bool:
         return True
 
     def tell(self) -> int:
-        return self._sink.tell()
+        return self._size
 
     def write(self, data: Any) -> int:
+        count = len(data)
         if not self.is_given_up:
             try:
                 self._sink.write(data)
-            except BaseException:
-                self.is_given_up = True
-                raise
-        return len(data)
+            except BaseException as error:  # noqa: BLE001 - raised by `check`
+                self.is_given_up, self._error = True, error
+        self._size += count
+        return count
+
+    def check(self) -> None:
+        """Raises the error of a write that has failed, if one has."""
+        if self._error is not None:
+            raise self._error
 
 
 class OrcWriter:
@@ -328,6 +339,7 @@ class OrcWriter:
         # writer that was given up no longer exists.
         self._last = _Sink(self._encoded)
         self._writer = po.ORCWriter(self._last, compression=codec, stripe_size=STRIPE_BYTES)
+        self._last.check()
         self._begun = False
         self._to_be_mended = False
         self._at_last_stripe = 0
@@ -355,7 +367,9 @@ class OrcWriter:
         arrays = [_settled(cast(column, field.type)) for column, field in zip(batch.columns, self._schema, strict=True)]
         if self._waiting is not None:
             self._check_timestamps(arrays)
+        self._last.check()
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
+        self._last.check()
         self._begun = True
         self._since_last_stripe += batch.nbytes
         if self._encoded.tell() > self._at_last_stripe:
@@ -382,6 +396,7 @@ class OrcWriter:
         if not self._begun:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
+        self._last.check()
         self._since_last_stripe = 0
         if self._waiting is None:
             return
