@@ -169,3 +169,25 @@ def naming(where: str) -> Iterator[None]:
         if REMEDY in str(error):
             raise
         raise damaged(where, str(error)) from error
+
+
+@contextmanager
+def on_temporary_files() -> Iterator[None]:
+    """For a `with` block that writes temporary files, and does nothing else that the operating system may refuse.
+
+    Raises: StorageError that names their directory, if it is full, say.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise temporary_files_failed(error) from error
+
+
+def temporary_files_failed(error: OSError) -> StorageError:
+    """The error for a temporary file that could not be written."""
+    import tempfile
+
+    return StorageError(
+        f"a temporary file in {tempfile.gettempdir()} could not be written: {error}; make room there, or let the "
+        "environment variable TMPDIR name another directory"
+    )

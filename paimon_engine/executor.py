@@ -24,7 +24,7 @@ import pyarrow as pa
 from paimon_engine import errors
 from paimon_engine.arrow_pool import POOL_USE
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import PaimonError, kind_of
+from paimon_engine.errors import PaimonError, kind_of, on_temporary_files
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -403,7 +403,7 @@ class _Shelf:
         path = os.path.join(self._directory, f"{len(self._files)}.arrow")
         groups: dict[int, range] = {}
         first, schema = 0, next(iter(self._buffered.values()))[0].schema
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        with on_temporary_files(), pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for group, batches in sorted(self._buffered.items()):
                 pieces = list(coalesce(batches))
                 for piece in pieces:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 
-from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError, unreadable
+from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError, temporary_files_failed, unreadable
 from paimon_engine.format import orc_timestamps
 from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import (
@@ -308,7 +308,9 @@ class _Sink(io.RawIOBase):
         return count
 
     def check(self) -> None:
-        """Raises the error of a write that has failed, if one has."""
+        """Raises the error of a write that has failed, if one has; StorageError for a temporary file."""
+        if isinstance(self._error, OSError) and isinstance(self._sink, SpooledTemporaryFile):
+            raise temporary_files_failed(self._error) from self._error
         if self._error is not None:
             raise self._error
 

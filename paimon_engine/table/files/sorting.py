@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.errors import on_temporary_files
 from paimon_engine.format.layout import BATCH_ROWS
 
 _RUNS_EXPECTED = 64
@@ -30,6 +31,8 @@ def sort_rows(
     """The rows in ascending order of a column without nulls, in about that much memory; runs are on the local disk.
 
     `sorted_runs` are more rows, in order already, of which a batch each is in memory.
+
+    Raises: StorageError if the local disk is full.
     """
     room = max(1, memory_bytes // 3)
     with tempfile.TemporaryDirectory(prefix="paimon-sort-") as directory:
@@ -66,7 +69,11 @@ def _sorted(buffered: Sequence[pa.RecordBatch], column: str, batch_rows: int) ->
 def _write_run(path: str, buffered: list[pa.RecordBatch], column: str, batch_bytes: int) -> None:
     row_bytes = max(1, sum(batch.nbytes for batch in buffered) // max(1, sum(batch.num_rows for batch in buffered)))
     batch_rows = max(1, min(BATCH_ROWS, batch_bytes // row_bytes))
-    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, buffered[0].schema) as writer:
+    with (
+        on_temporary_files(),
+        pa.OSFile(path, "wb") as file,
+        pa.ipc.new_file(file, buffered[0].schema) as writer,
+    ):
         for batch in _sorted(buffered, column, batch_rows):
             writer.write_batch(batch)
 
