@@ -81,10 +81,10 @@ class Catalog:
         """Creates a database; an object store shows it once it has a table.
 
         Raises: ConflictError if it exists and `if_not_exists` is false; UnsupportedError for properties that the kind
-        of catalog does not keep.
+        of catalog does not keep; InvalidArgumentError for those that are no texts.
         """
         try:
-            self._metastore.create_database(checked_database(name), dict(properties or {}))
+            self._metastore.create_database(checked_database(name), _property_texts(properties or {}))
         except ConflictError:
             if not if_not_exists:
                 raise
@@ -242,6 +242,18 @@ def _opened(
     # An option as good as any other in Java, but here it chooses the files, not how they are read.
     branch = _branch(path, branch, dynamic)
     return Table(load_table(path, config, branch=branch, options=dynamic), executor, system)
+
+
+def _property_texts(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Properties of a database as texts: Java opens no database that has a null among them.
+
+    Raises: InvalidArgumentError.
+    """
+    texts = option_texts(properties)
+    for key, text in texts.items():
+        tables.check_text(key)
+        tables.check_text(text)
+    return texts
 
 
 def _branch(name: str, named: str | None, options: dict[str, str]) -> str:

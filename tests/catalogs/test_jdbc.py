@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -90,6 +91,16 @@ def test_a_database_keeps_its_properties(catalog: Catalog, warehouse: str):
 
     assert catalog.list_databases() == ["db"]
     assert catalog.database_properties("db") == {"owner": "me", "location": f"{warehouse}/db.db"}
+
+
+@pytest.mark.parametrize("value", [None, ["a"], "\udcff"], ids=["none", "list", "bytes"])
+def test_a_property_is_a_text(catalog: Catalog, value: Any):
+    """Java opens no database with a null among its properties."""
+    with pytest.raises(InvalidArgumentError):
+        catalog.create_database("db", {"k": value})
+    assert catalog.list_databases() == []
+    catalog.create_database("db", {"k": 5, "on": True, "ü": "ü"})  # type: ignore[dict-item]
+    assert {"k": "5", "on": "true", "ü": "ü"}.items() <= catalog.database_properties("db").items()
 
 
 def test_a_database_is_made_once(catalog: Catalog):

@@ -47,7 +47,7 @@ def split_system_name(name: str) -> tuple[str, str | None, str | None]:
 
     Raises: InvalidArgumentError.
     """
-    _check_text(name)
+    check_text(name)
     directory, slash, last = name.rpartition("/")
     table, *marked = last.split(SYSTEM_MARK)
     branch = None
@@ -63,7 +63,7 @@ def split_name(name: str) -> tuple[str, str]:
 
     Raises: InvalidArgumentError if it is no such name, or no plain file names.
     """
-    _check_text(name)
+    check_text(name)
     database, dot, table = name.partition(".")
     if not dot or not database or not table or "." in table:
         raise InvalidArgumentError(f"{name!r} is not a table name; write database.table")
@@ -74,14 +74,15 @@ def split_name(name: str) -> tuple[str, str]:
 
 def check_part(part: str, name: str) -> None:
     """Raises InvalidArgumentError if a part of a name is not a plain file name."""
-    _check_text(part)
+    check_text(part)
     if not part or part.startswith(".") or any(char in "/\\$" or ord(char) < 32 for char in part):
         raise InvalidArgumentError(
             f"{part!r} in table name {name!r} must be a plain name without / \\ $ or control characters"
         )
 
 
-def _check_text(name: str) -> None:
+def check_text(name: str) -> None:
+    """Raises InvalidArgumentError if it is no text, or one that cannot be stored as UTF-8."""
     if not isinstance(name, str):
         raise InvalidArgumentError(f"{name!r} is not a name; write a text, as in 'database.table'")
     if any("\ud800" <= char <= "\udfff" for char in name):
