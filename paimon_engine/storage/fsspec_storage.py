@@ -398,7 +398,13 @@ def _is_race(error: BaseException) -> bool:
 
 
 def _is_absence(error: OSError) -> bool:
-    """Whether there is no such file. Clients have kinds of their own, with the number of the system's error."""
+    """Whether there is no such file. Clients have kinds of their own, with the number of the system's error.
+
+    Of the files of a bucket that does not exist nothing is known: its name is wrong, or it is not made yet.
+    """
+    answer = getattr(error.__cause__, "response", None)
+    if isinstance(answer, Mapping) and answer.get("Error", {}).get("Code") == "NoSuchBucket":
+        return False
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
 
 

@@ -11,6 +11,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
+from paimon_engine import Catalog
 from paimon_engine.errors import (
     InvalidArgumentError,
     NotFoundError,
@@ -182,10 +183,14 @@ def test_a_large_file_is_uploaded_in_parts_and_reads_back(s3_options):
 def test_a_missing_bucket_and_wrong_paths_are_our_errors(s3_options):
     storage = storage_for("s3://lake", s3_options)
 
-    with pytest.raises(NotFoundError):
-        storage.read("s3://no-such-bucket/a")
+    for act in (storage.read, storage.stat, storage.list, lambda path: list(storage.walk(path))):
+        with pytest.raises(StorageError, match="bucket does not exist") as caught:
+            act("s3://no-such-bucket/a")
+        assert not isinstance(caught.value, NotFoundError)
     with pytest.raises(StorageError):
         storage.create("s3://no-such-bucket/a", b"1")
+    with pytest.raises(StorageError, match="bucket does not exist"):
+        Catalog("s3://no-such-bucket/lake", storage_options=s3_options).list_databases()
     storage.delete([f"s3://lake/{uuid.uuid4()}" for _ in range(30)])
 
 
