@@ -27,6 +27,7 @@ Source: `BinaryRow`, `BinaryRowWriter`, `BinaryArray`, `BinaryMap` and `Serializ
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Collection, Sequence
 from decimal import Context, Decimal
@@ -135,8 +136,21 @@ def decode_row(types: Sequence[DataType], data: bytes, *, wanted: Collection[int
 
 
 def row_order(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Key by which rows of internal values sort as in the format: column by column, null first."""
-    return tuple((value is not None, value) for value in values)
+    """Key by which rows of internal values sort as in the format: column by column, null first, NaN last."""
+    return tuple((value is not None, _nan_above_all(value)) for value in values)
+
+
+def _nan_above_all(value: Any) -> Any:
+    """What compares as the internal value does in the format, where NaN is the largest number; both zeros are one."""
+    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two internal values of one type are the same in the format: NaN is NaN, −0.0 is not 0.0."""
+    if isinstance(one, float) and isinstance(other, float):
+        same_sign = math.copysign(1, one) == math.copysign(1, other)
+        return _nan_above_all(one) == _nan_above_all(other) and (same_sign or math.isnan(one))
+    return bool(one == other)
 
 
 def null_bits_size(arity: int) -> int:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError, shown
-from paimon_engine.format.binary_row import decode_row, encode_row
+from paimon_engine.format.binary_row import decode_row, encode_row, same_value
 from paimon_engine.meta.names import check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options.texts import split_list
@@ -126,13 +126,10 @@ class PartitionWait(Wait):
             return None
         latest = latest_snapshot(table)
         entries = live_entries(table, latest, self._keys(table, spec))
-        types = table.schema.partition_type
-        places = [types.names.index(name) for name in spec]
         rows: dict[bytes, int] = {}
         for entry in entries:
             rows[entry.partition] = rows.get(entry.partition, 0) + entry.file.row_count
-        wanted = list(spec.values())
-        found = {key: number for key, number in rows.items() if _values_at(types, key, places) == wanted}
+        found = {key: number for key, number in rows.items() if _has_values(table.schema.partition_type, key, spec)}
         if sum(found.values()) < self.min_rows:
             return None
         return {
@@ -236,9 +233,9 @@ def _newest(table: TableHandle, kinds: Sequence[str] | None, newer_than: int) ->
     return next((snapshot for snapshot in found if str(snapshot.commit_kind) in kinds), None)
 
 
-def _values_at(columns: RowType, key: bytes, places: Sequence[int]) -> list[Any]:
-    values = decode_row([field.type for field in columns], key)
-    return [values[place] for place in places]
+def _has_values(columns: RowType, key: bytes, spec: Mapping[str, Any]) -> bool:
+    values = dict(zip(columns.names, decode_row([field.type for field in columns], key), strict=True))
+    return all(same_value(values[name], value) for name, value in spec.items())
 
 
 def _described(snapshot: Snapshot) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Source: `Levels`, `SortedRun` of the Java library.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,7 +44,7 @@ class KeyOrder:
         """A value that compares as keys do. Raises: CorruptTableError if the bytes are no key of the type."""
         known = self._known.get(key)
         if known is None:
-            known = row_order([_nan_above_all(value) for value in decode_row(self._types, key)])
+            known = row_order(decode_row(self._types, key))
             self._known[key] = known
         return known
 
@@ -88,10 +87,6 @@ def _ranks(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 def key_order(key_type: RowType) -> KeyOrder:
     """Order of keys of that type."""
     return KeyOrder(key_type)
-
-
-def _nan_above_all(value: Any) -> Any:
-    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,22 @@ def from_simple_stats(
     return [ColumnStats(low, high, count) for (low, high), count in zip(bounds, null_counts, strict=True)]
 
 
+def bounds_of(values: Sequence[Any]) -> tuple[Any, Any]:
+    """Smallest and largest of internal values, as Java compares them: NaN is the largest number, −0.0 less than 0.0.
+
+    Both are None if there are no values.
+    """
+    if not values:
+        return None, None
+    # Only of numbers of these types Python's order is another one, and depends on which comes first.
+    key = _order_of_float if isinstance(values[0], float) else None
+    return min(values, key=key), max(values, key=key)
+
+
+def _order_of_float(number: float) -> tuple[bool, float, float]:
+    return (True, 0.0, 0.0) if math.isnan(number) else (False, *_signed(number))
+
+
 # ── Cutting ─────────────────────────────────────────────────────────────────────────────────────
 
 

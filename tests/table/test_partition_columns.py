@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import open_table
+from paimon_engine import col, open_table
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind
@@ -85,3 +86,57 @@ def test_spaces_at_the_end_of_a_partition_stay_where_files_lose_them(
     table.write(table.to_arrow())
     table.compact(full=True)
     assert_same_rows(table.to_arrow(), oracle.read(path))
+
+
+NAN_ORDERS = [[math.nan, 1.0, -1.0], [1.0, math.nan, -1.0], [1.0, -1.0, math.nan]]
+
+
+@pytest.mark.parametrize("values", NAN_ORDERS)
+def test_partitions_beside_that_of_nan_are_found_again(make_table: MakeTable, values: list[float]):
+    columns = {"p": pa.float64(), "k": pa.int64(), "v": pa.int64()}
+    table = make_table(columns, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "1"}, on_disk=True)
+    schema = open_table(table.path).arrow_schema
+    for step in range(3):
+        # A handle that does not know what it has written itself.
+        open_table(table.path).write(pa.table([values, [1, 1, 1], [step] * 3], schema=schema))
+
+    opened = open_table(table.path)
+    assert opened.to_arrow(["v"])["v"].to_pylist() == [2, 2, 2]
+    for value in values:
+        assert opened.to_arrow(["v"], where=col("p") == value)["v"].to_pylist() == [2]
+    assert opened.verify("rows").problems == ()
+    assert opened.compact(full=True).snapshot_id is not None
+    opened.write(pa.table([[1.0], [7], [7]], schema=schema), overwrite={})
+    opened.write(pa.table([[math.nan], [8], [8]], schema=schema), overwrite={"p": math.nan})
+    assert sorted(opened.to_arrow(["v"])["v"].to_pylist()) == [2, 7, 8]
+    assert opened.drop_partition({"p": "NaN"}).snapshot_id is not None
+    assert sorted(opened.to_arrow(["v"])["v"].to_pylist()) == [2, 7]
+
+
+def test_the_partition_of_minus_zero_is_another_one(make_table: MakeTable):
+    table = open_table(make_table({"p": pa.float64(), "v": pa.int64()}, partition_keys=["p"], on_disk=True).path)
+    table.write(pa.table([[0.0, -0.0], [1, 2]], schema=table.arrow_schema))
+
+    assert open_table(f"{table.path}$manifests").to_arrow()["min_partition_stats"].to_pylist() == ["{-0.0}"]
+    assert table.drop_partition({"p": 0.0}).files == 1
+    assert table.to_arrow(["v"])["v"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("values", NAN_ORDERS)
+def test_java_finds_partitions_beside_that_of_nan(tmp_path: Path, oracle: JavaPaimon, values: list[float]):
+    fields = [["p", "DOUBLE"], ["v", "INT"]]
+    tables = {}
+    for name in ("java", "ours"):
+        path = tmp_path / "db.db" / name
+        oracle.call("create_table", table=str(path), fields=fields, partition_keys=["p"], options={"bucket": "-1"})
+        tables[name] = open_table(str(path))
+    oracle.call("write", table=tables["java"].path, rows=[["NaN" if math.isnan(p) else p, 0] for p in values])
+    tables["ours"].write(pa.table([values, [0, 0, 0]], schema=tables["ours"].arrow_schema))
+
+    for name, table in tables.items():
+        for value in (1.0, "NaN"):
+            assert oracle.read(table.path, filter=["=", "p", value]) == [[value, 0]], name
+        bounds = open_table(f"{table.path}$manifests").to_arrow()
+        assert bounds["min_partition_stats"].to_pylist() == ["{-1.0}"], name
+        assert bounds["max_partition_stats"].to_pylist() == ["{NaN}"], name
+        assert table.verify("rows").problems == (), name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.format.binary_row import decode_row
+from paimon_engine.format.binary_row import decode_row, same_value
 from paimon_engine.meta.conflict import BucketConflict
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.names import is_text
@@ -71,7 +71,7 @@ class OverwriteScope:
             return True
         columns = table.schema.partition_type
         values = dict(zip(columns.names, decode_row([item.type for item in columns], partition), strict=True))
-        return all(values[name] == value for name, value in self.spec.items())
+        return all(same_value(values[name], value) for name, value in self.spec.items())
 
 
 @dataclass(frozen=True, slots=True)

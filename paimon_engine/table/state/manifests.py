@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -309,7 +310,12 @@ def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: 
 def _in_range(value: Any, known: ColumnStats) -> bool:
     if value is None:
         return known.null_count is None or known.null_count > 0
-    return known.min is None or known.max is None or bool(known.min <= value <= known.max)
+    if known.min is None or known.max is None:
+        return True
+    if isinstance(value, float):
+        # NaN compares with nothing. Where it is the smallest, or missing, a writer has not ordered it as Java does.
+        return math.isnan(value) or math.isnan(known.min) or (known.min <= value and not known.max < value)
+    return bool(known.min <= value <= known.max)
 
 
 def delta_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:

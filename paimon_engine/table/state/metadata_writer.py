@@ -29,7 +29,7 @@ from paimon_engine.meta.manifest import (
     manifest_list_schema,
     manifest_schema,
 )
-from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, to_simple_stats
+from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, bounds_of, to_simple_stats
 from paimon_engine.table.state.handle import TableHandle, index_file_path
 from paimon_engine.table.state.manifests import COMMIT_NOTE
 from paimon_engine.table.state.side_by_side import side_by_side
@@ -208,5 +208,5 @@ def _partition_stats(table: TableHandle, partitions: Mapping[bytes, int]) -> Sim
     for values in zip(*(decode_row(types, partition) for partition in partitions), strict=True):
         known = [value for value in values if value is not None]
         nulls = sum(number for value, number in zip(values, numbers, strict=True) if value is None)
-        columns.append(ColumnStats(min(known, default=None), max(known, default=None), nulls))
+        columns.append(ColumnStats(*bounds_of(known), nulls))
     return to_simple_stats(types, columns or [ColumnStats(None, None, 0) for _ in types])

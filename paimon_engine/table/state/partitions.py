@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.format.binary_row import decode_row, internal_values
+from paimon_engine.format.binary_row import decode_row, internal_values, same_value
 from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.meta.schema import TableSchema
@@ -141,11 +141,11 @@ def matching(
 ) -> list[Partition]:
     """Those of the partitions whose values equal one of the specs."""
     names = table.schema.partition_type.names
-    return [
-        partition
-        for partition in partitions
-        if any(all(partition.values[names.index(name)] == value for name, value in spec.items()) for spec in specs)
-    ]
+
+    def fits(partition: Partition, spec: Mapping[str, Any]) -> bool:
+        return all(same_value(partition.values[names.index(name)], value) for name, value in spec.items())
+
+    return [partition for partition in partitions if any(fits(partition, spec) for spec in specs)]
 
 
 def partition_texts(table: TableHandle, partition: Partition) -> dict[str, str | None]:
