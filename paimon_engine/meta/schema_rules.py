@@ -26,6 +26,7 @@ from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.options.texts import split_list
 from paimon_engine.types import (
     BINARY_ROOTS,
+    MAX_LENGTH,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -88,7 +89,9 @@ def check_schema(schema: TableSchema, before: Mapping[str, str] = _NO_OPTIONS) -
     check_changed_settings(schema, before)
     _check_scan_options(schema.table_options.raw)
     check_variants(schema)
-    if "avro" in schema.table_options.file_formats:
+    changelogs = (schema.table_options.changelog_file_format,) if schema.primary_keys else ()
+    if "avro" in (*schema.table_options.file_formats, *changelogs):
+        _check_avro_names(schema.row_type)
         for field in schema.row_type:
             _check_avro(field.type, field.name)
 
@@ -140,6 +143,8 @@ def _check_columns(columns: RowType) -> None:
 
 def _check_names(row_type: RowType, what: str) -> None:
     names = row_type.names
+    if any(not name.strip() for name in names):
+        raise InvalidArgumentError(f"{what} must not be blank: no release of Java could open the table")
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InvalidArgumentError(f"{what} must differ; {', '.join(twice)} occurs more than once")
@@ -163,13 +168,13 @@ def _check_type(data_type: DataType, name: str) -> None:
             if root is TypeRoot.DECIMAL:
                 fits = 1 <= data_type.precision <= 38 and data_type.scale <= data_type.precision
             elif root in STRING_ROOTS or root in BINARY_ROOTS:
-                fits = data_type.length >= 1 or root is TypeRoot.BLOB
+                fits = 1 <= data_type.length <= MAX_LENGTH or root is TypeRoot.BLOB
             else:
                 fits = data_type.precision <= 9
             if not fits:
                 raise InvalidArgumentError(
                     f"column {name!r}: {type_to_json(data_type)} is out of bounds; DECIMAL has 1 to 38 digits and no "
-                    "more after the point, text and binary a length of at least 1, times at most 9 digits"
+                    f"more after the point, text and binary a length of 1 to {MAX_LENGTH}, times at most 9 digits"
                 )
 
 
@@ -470,6 +475,7 @@ def _check_avro(data_type: DataType, name: str) -> None:
             _check_avro(key, name)
             _check_avro(value, name)
         case RowType(fields):
+            _check_avro_names(data_type)
             for field in fields:
                 _check_avro(field.type, f"{name}.{field.name}")
         case AtomicType(root, precision=precision):
@@ -478,3 +484,15 @@ def _check_avro(data_type: DataType, name: str) -> None:
                     f"column {name!r}: Avro cannot store {type_to_json(data_type)}; use 'file.format' = 'parquet', or "
                     f"at most {_AVRO_DIGITS[root]} digits of the second"
                 )
+
+
+def _check_avro_names(row_type: RowType) -> None:
+    """Raises UnsupportedError for a name that Java's Avro refuses, so that it neither reads nor writes the files."""
+    for name in row_type.names:
+        # UTF-16 units are looked at there, so letters beyond 16 bits are none.
+        is_known = all((char.isalpha() or char.isdecimal() or char == "_") and ord(char) < 1 << 16 for char in name)
+        if not is_known or name[0].isdecimal():
+            raise UnsupportedError(
+                f"column name {name!r}: Avro files of other engines have names of letters, digits and _ only, which do "
+                "not begin with a digit; use 'file.format' = 'parquet', or another name"
+            )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.schema import TableSchema, new_schema
 from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.types import DataField, RowType, parse_type
@@ -102,6 +102,47 @@ def test_a_text_that_java_cannot_read_is_refused(options: dict[str, str], messag
 )
 def test_a_text_that_java_reads_is_taken(options: dict[str, str]) -> None:
     check_schema(schema_with(options))
+
+
+def of_columns(columns: Mapping[str, Any], options: Mapping[str, str]) -> TableSchema:
+    """A schema with the key `k` and these columns, each of a type or its text."""
+    types = {"k": "INT NOT NULL", **columns}
+    fields = [
+        DataField(number, name, parse_type(kind) if isinstance(kind, str) else kind)
+        for number, (name, kind) in enumerate(types.items())
+    ]
+    options = {"bucket": "1", **options}
+    return new_schema(
+        RowType(tuple(fields)), primary_keys=["k"], partition_keys=[], options=options, comment=None, time_ms=0
+    )
+
+
+def row_of(name: str) -> RowType:
+    return RowType((DataField(9, name, parse_type("INT")),))
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t"])
+def test_a_blank_name_is_refused(name: str) -> None:
+    for columns in ({name: "INT"}, {"r": row_of(name)}):
+        with pytest.raises(InvalidArgumentError, match="must not be blank"):
+            check_schema(of_columns(columns, {}))
+
+
+@pytest.mark.parametrize("kind", ["CHAR", "VARCHAR", "BINARY", "VARBINARY"])
+def test_a_length_that_java_cannot_read_is_refused(kind: str) -> None:
+    check_schema(of_columns({"v": f"{kind}(2147483647)"}, {}))
+    with pytest.raises(InvalidArgumentError, match="a length of 1 to 2147483647"):
+        check_schema(of_columns({"v": f"{kind}(2147483648)"}, {}))
+
+
+@pytest.mark.parametrize("option", ["file.format", "changelog-file.format"])
+@pytest.mark.parametrize("name", ["a.b", "a b", "1a", "a`b", "a-b", "\U0001d49c", "²"])
+def test_names_that_avro_does_not_have_are_refused(name: str, option: str) -> None:
+    for columns in ({name: "INT"}, {"r": row_of(name)}):
+        check_schema(of_columns(columns, {}))
+        check_schema(of_columns({"ü1": "INT", "_": row_of("A_٣")}, {option: "avro"}))
+        with pytest.raises(UnsupportedError, match="Avro files of other engines have names of letters"):
+            check_schema(of_columns(columns, {option: "avro"}))
 
 
 def shredding(kind: Any, name: str = "v") -> dict[str, str]:

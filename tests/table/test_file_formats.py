@@ -175,7 +175,7 @@ def test_multisets_of_anything_are_read_from_avro_and_not_written(tmp_path: Path
     assert pa.Table.from_batches(found).to_pylist() == values
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_a_column_may_be_named_as_the_path_into_another_one(tmp_path: Path, file_format: str):
     schema = pa.schema(
         [("k", pa.int32()), ("a.b", pa.int32()), ("a", pa.struct([("b", pa.int32()), ("c", pa.string())]))]
