@@ -81,3 +81,19 @@ def test_an_index_of_pandas_is_named_with_a_way_out(tmp_path: Path) -> None:
         table.write(some)
     table.write(some.reset_index(drop=True))
     assert table.to_arrow()["id"].to_pylist() == [2, 3]
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_counts_of_a_multiset_are_never_null(form: str, tmp_path: Path) -> None:
+    kind = {"m": "MULTISET<STRING>", "l": "ARRAY<MULTISET<STRING>>"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=kind, options={"file.format": form})
+    counts = pa.map_(pa.string(), pa.int32())
+    fine = pa.table(
+        {"m": pa.array([[("a", 1)], [], None], counts), "l": pa.array([[[("a", 2)]], [None], None], pa.list_(counts))}
+    )
+
+    table.write(fine)
+    assert table.to_arrow().to_pylist() == fine.to_pylist()
+    for name, value in (("m", [("a", None)]), ("l", [[("a", 1), ("b", None)]])):
+        with pytest.raises(InvalidArgumentError, match=f"a part of column '{name}' that is NOT NULL has a null"):
+            table.write(pa.table({name: pa.array([value], fine.schema.field(name).type)}))

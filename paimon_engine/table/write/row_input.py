@@ -25,6 +25,7 @@ from paimon_engine.types import (
     DataField,
     DataType,
     MapType,
+    MultisetType,
     RowType,
     VectorType,
     to_arrow,
@@ -147,6 +148,9 @@ def _has_inner_null(column: pa.Array, data_type: DataType) -> bool:
         case MapType(_, value):
             begin, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
             return _is_bad(column.items[begin:end], value)
+        case MultisetType():
+            begin, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
+            return bool(column.items[begin:end].null_count)
         case RowType(fields):
             return any(_is_bad(part, field.type) for part, field in zip(column.flatten(), fields, strict=True))
         case _:
