@@ -35,6 +35,7 @@ from paimon_engine.types import (
     VariantType,
     VectorType,
     to_arrow,
+    with_nullable,
 )
 
 
@@ -131,13 +132,26 @@ def _conform_column(values: pa.Array, stored: DataField, field: DataField) -> pa
         fits = values.type == arrow_type or (
             pa.types.is_dictionary(values.type) and values.type.value_type == arrow_type
         )
-        return values if fits else values.cast(arrow_type)
+        return values if fits else _cast_parts(values, stored, field, arrow_type)
     try:
         return conform_values(values, stored.type, field.type)
     except (InvalidArgumentError, UnsupportedError) as error:
         raise type(error)(
             f"column {field.name!r} in a file from before its type changed: {error}; "
             "read with the columns that can be read, or give the column a type that its old values fit"
+        ) from error
+
+
+def _cast_parts(values: pa.Array, stored: DataField, field: DataField, arrow_type: pa.DataType) -> pa.Array:
+    """The same values in an Arrow type that differs in what may be null inside."""
+    try:
+        return values.cast(arrow_type)
+    except pa.ArrowInvalid as error:
+        if with_nullable(stored.type, nullable=True) == with_nullable(field.type, nullable=True):
+            raise
+        raise InvalidArgumentError(
+            f"column {field.name!r} in a file from before its type changed: a part that is NOT NULL now has nulls; "
+            "make that part nullable, or read without the column"
         ) from error
 
 

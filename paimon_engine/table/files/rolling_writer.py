@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, copied
 from paimon_engine.format.parquet_row_groups import StoredRowGroup
 from paimon_engine.meta.blobs import BLOB_FORMAT, blob_columns
@@ -105,6 +106,9 @@ class RollingWriter:
             file_format = options.changelog_file_format or file_format
             codec = options.changelog_file_compression or codec
         check_types(table.schema, file_format)
+        # ORC files do not say which columns have no nulls, and can hold them.
+        required = () if file_format == "orc" else table.schema.row_type
+        self._required = [field.name for field in required if not field.type.nullable]
         self._suffix = options.file_suffix(file_format, codec)
         self._traits = FileTraits(level, file_format, changelog)
         self._encoding = replace(encoding_of(table.schema, file_format, codec), row_group_bytes=row_group_bytes)
@@ -113,10 +117,19 @@ class RollingWriter:
         self._names = count()
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Adds rows, which follow all rows before in order."""
+        """Adds rows, which follow all rows before in order.
+
+        Raises: InvalidArgumentError naming a column that is NOT NULL, and has a null.
+        """
         if rows.num_rows == 0:
             return
         plain = self._of_data_files(rows)
+        for name in self._required:
+            if plain[name].null_count:
+                raise InvalidArgumentError(
+                    f"column {name!r} is NOT NULL, but a row to be stored again has a null there, of before the column"
+                    " was changed or by a merge; make the column nullable"
+                )
         step = self._rows_per_slice(plain)
         for begin in range(0, rows.num_rows, step):
             for name, blobs in self._blobs.items():
