@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import internal_values, to_arrow_array
-from paimon_engine.meta.casts import cast, is_castable
+from paimon_engine.meta.casts import cast, is_alterable, is_castable
 from paimon_engine.meta.nested import list_of, list_parts, struct_of
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import ColumnStats
@@ -178,6 +178,28 @@ def conform_values(values: pa.Array, stored: DataType, wanted: DataType) -> pa.A
         case _:
             return cast(values, stored, wanted)
     return list_of(values, offsets, parts, arrow_type)
+
+
+def without_cast(stored: DataType, wanted: DataType) -> tuple[DataType, DataType] | None:
+    """The first part of a stored type, and what it should become, between which Java has no cast; None if all have one.
+
+    Parts are matched as `conform_values` does.
+    """
+    if bare(stored) == bare(wanted):
+        return None
+    match stored, wanted:
+        case RowType(), RowType() if not isinstance(stored, VariantType) and not isinstance(wanted, VariantType):
+            parts = {field.id: field.type for field in stored}
+            pairs = [(parts[field.id], field.type) for field in wanted if field.id in parts]
+        case ArrayType(old), ArrayType(new):
+            pairs = [(old, new)]
+        case MultisetType(old), MultisetType(new):
+            pairs = [(old, new)]
+        case MapType(), MapType():
+            pairs = [(stored.key, wanted.key), (stored.value, wanted.value)]
+        case _:
+            return None if is_alterable(stored, wanted) else (stored, wanted)
+    return next((found for pair in pairs if (found := without_cast(*pair)) is not None), None)
 
 
 def _conform_struct(values: pa.StructArray, stored: RowType, wanted: RowType, arrow_type: pa.DataType) -> pa.Array:

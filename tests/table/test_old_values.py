@@ -69,3 +69,47 @@ def test_old_nulls_of_a_part_without_nulls(tmp_path: Path, form: str):
         table.to_arrow()
     table.alter([UpdateColumnNullability("v.a", nullable=True)])
     assert open_table(table.path).to_arrow()["v"].to_pylist() == [{"a": None, "b": 1}, None]
+
+
+STEPS = [
+    ("DATE", ["STRING"], "CHAR(3)", [0, None]),
+    ("TIMESTAMP(3)", ["STRING"], "BYTES", [0, None]),
+    ("BOOLEAN", ["BIGINT"], "TIMESTAMP(3)", [True, None]),
+    ("ARRAY<DATE>", ["STRING"], "BYTES", [[0], None]),
+]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize(("kind", "between", "last", "values"), STEPS, ids=str)
+def test_a_type_to_which_old_files_have_no_cast(
+    tmp_path: Path, keyed: bool, kind: str, between: list[str], last: str, values: list[Any]
+):
+    keys, options = (["k"], {"bucket": "1"}) if keyed else ([], {"bucket": "-1"})
+    table = Catalog(str(tmp_path)).create_table(
+        "db.t", schema={"k": "INT NOT NULL", "v": kind}, primary_keys=keys, options=options
+    )
+    rows = [pa.array([1, 2], pa.int32()), pa.array(values, table.arrow_schema.types[1])]
+    table.write(pa.table(rows, table.arrow_schema))
+    with pytest.raises(InvalidArgumentError, match="column 'v': files from before .* compact the table fully"):
+        table.alter([UpdateColumnType("v", name) for name in (*between, last)])
+    for name in between:
+        table.alter([UpdateColumnType("v", name)])
+
+    with pytest.raises(InvalidArgumentError, match="column 'v': files from before .* compact the table fully"):
+        open_table(table.path).alter([UpdateColumnType("v", last)])
+    Catalog(str(tmp_path)).table("db.t", options={"compaction.force-rewrite-all-files": "true"}).compact(full=True)
+    open_table(table.path).alter([UpdateColumnType("v", last)])
+    assert open_table(table.path).to_arrow(where="v is null")["k"].to_pylist() == [2]
+
+
+def test_parts_to_which_old_files_have_no_cast(tmp_path: Path):
+    table = Catalog(str(tmp_path)).create_table("db.t", schema={"r": "ROW<l ARRAY<ROW<d DATE, n INT>>>"})
+    rows = pa.table({"r": pa.array([{"l": [{"d": 0, "n": 1}]}], table.arrow_schema.types[0])})
+    table.write(rows)
+    table.alter([UpdateColumnType("r.l.element.d", "STRING"), UpdateColumnType("r.l.element.n", "STRING")])
+    table = open_table(table.path)
+
+    table.alter([UpdateColumnType("r.l.element.n", "BIGINT")])
+    with pytest.raises(InvalidArgumentError, match=r"column 'r': .* have DATE, .* no cast to BYTES"):
+        open_table(table.path).alter([UpdateColumnType("r.l.element.d", "BYTES")])
+    assert open_table(table.path).to_arrow()["r"].to_pylist() == [{"l": [{"d": "1970-01-01", "n": 1}]}]

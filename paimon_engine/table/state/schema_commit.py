@@ -26,6 +26,7 @@ from paimon_engine.options.changed import check_changed
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.level_mode import check_switch
+from paimon_engine.table.state.old_types import check_old_types
 from paimon_engine.table.state.schema_service import SchemaService
 from paimon_engine.table.state.snapshots import latest_snapshot
 
@@ -135,6 +136,7 @@ def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
     if has_codecs(before.table_options):
         check_codecs(after.table_options)
     check_switch(table, latest, before, after)
+    check_old_types(table, latest, before, after)
     return before, after
 
 
