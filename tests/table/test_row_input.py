@@ -97,3 +97,17 @@ def test_counts_of_a_multiset_are_never_null(form: str, tmp_path: Path) -> None:
     for name, value in (("m", [("a", None)]), ("l", [[("a", 1), ("b", None)]])):
         with pytest.raises(InvalidArgumentError, match=f"a part of column '{name}' that is NOT NULL has a null"):
             table.write(pa.table({name: pa.array([value], fine.schema.field(name).type)}))
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_seconds_that_have_no_milliseconds_are_refused(form: str, tmp_path: Path) -> None:
+    kinds = {"t": "TIMESTAMP(0)", "r": "ROW<l ARRAY<TIMESTAMP(0)>, m MAP<STRING, TIMESTAMP(0)>>"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=kinds, options={"file.format": form})
+    far, too_far = 10**13, 2**63 // 1000 + 1
+
+    for moment in (far, -far, None):
+        table.write(pa.table([[moment], [{"l": [moment], "m": [("a", moment)]}]], schema=table.arrow_schema))
+    assert sorted(table.to_arrow(where="t is not null")["t"].cast(pa.int64()).to_pylist()) == [-far, far]
+    for name, value in (("t", too_far), ("r", {"l": [-too_far], "m": []}), ("r", {"l": [], "m": [("a", too_far)]})):
+        with pytest.raises(InvalidArgumentError, match=f"column '{name}' has a timestamp so far from 1970"):
+            table.write(pa.table({name: pa.array([value], table.arrow_schema.field(name).type)}))

@@ -20,6 +20,7 @@ from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.variants import has_bad_variant, holds_variant
 from paimon_engine.types import (
+    TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -37,6 +38,8 @@ KIND_TEXTS: Final = ("+I", "-U", "+U", "-D")
 _UPDATE_BEFORE: Final = 1
 _INDEX_OF_PANDAS: Final = re.compile(r"__index_level_\d+__")
 """How pandas calls an index without a name, such as a filter leaves, when it gives a data frame to Arrow."""
+
+_SECONDS_MAX: Final = (2**63 - 1) // 1000
 
 
 class RowInput:
@@ -101,6 +104,10 @@ class RowInput:
             raise InvalidArgumentError(f"column {field.name!r} is NOT NULL, but it {given} in the rows to be written")
         if _has_inner_null(column, field.type):
             raise InvalidArgumentError(f"a part of column {field.name!r} that is NOT NULL has a null")
+        if "timestamp[s" in str(column.type) and _has_far_second(column, field.type):
+            raise InvalidArgumentError(
+                f"column {field.name!r} has a timestamp so far from 1970 that milliseconds cannot count it"
+            )
         if holds_variant(field.type) and has_bad_variant(column, field.type):
             raise InvalidArgumentError(
                 f"column {field.name!r}: a VARIANT is a struct of two binaries in the form of Parquet: 'value', which "
@@ -159,6 +166,26 @@ def _has_inner_null(column: pa.Array, data_type: DataType) -> bool:
 
 def _is_bad(part: pa.Array, data_type: DataType) -> bool:
     return bool(not data_type.nullable and part.null_count) or _has_inner_null(part, data_type)
+
+
+def _has_far_second(column: pa.Array, data_type: DataType) -> bool:
+    """Whether a TIMESTAMP(0), which Arrow counts in seconds, is too far from 1970 for milliseconds, at any depth."""
+    match data_type:
+        case AtomicType(root, precision=0) if root in TIMESTAMP_ROOTS:
+            bounds = pc.min_max(column.view(pa.int64()))
+            known = [bound.as_py() for bound in (bounds["min"], bounds["max"]) if bound.is_valid]
+            return any(abs(seconds) > _SECONDS_MAX for seconds in known)
+        case ArrayType(element):
+            return _has_far_second(column.flatten(), element)
+        case MapType(key, value):
+            entries = slice(column.offsets[0].as_py(), column.offsets[-1].as_py())
+            return _has_far_second(column.keys[entries], key) or _has_far_second(column.items[entries], value)
+        case MultisetType(element):
+            return _has_far_second(column.keys, element)
+        case RowType(fields):
+            return any(_has_far_second(part, field.type) for part, field in zip(column.flatten(), fields, strict=True))
+        case _:
+            return False
 
 
 def _cast(column: pa.Array, field: DataField) -> pa.Array:
