@@ -105,9 +105,15 @@ class RowType:
 
     fields: tuple[DataField, ...]
     nullable: bool = True
+    _by_name: Mapping[str, DataField] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    """Made when a field is first looked up: tables have up to thousands of columns."""
 
     def __iter__(self) -> Iterator[DataField]:
         return iter(self.fields)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a field of that name."""
+        return name in self._named()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,14 +125,24 @@ class RowType:
 
         Raises: InvalidArgumentError naming the columns that exist.
         """
-        for field in self.fields:
-            if field.name == name:
-                return field
-        raise missing_column(name, self.names)
+        found = self._named().get(name)
+        if found is None:
+            raise missing_column(name, self.names)
+        return found
 
     def project(self, names: tuple[str, ...]) -> RowType:
-        """The fields of those names, in that order."""
+        """The fields of those names, in that order.
+
+        Raises: InvalidArgumentError naming the columns that exist.
+        """
         return RowType(tuple(self.field(name) for name in names), self.nullable)
+
+    def _named(self) -> Mapping[str, DataField]:
+        if self._by_name is None:
+            # The first of a name counts. Threads may make it side by side, but see none that is half made.
+            object.__setattr__(self, "_by_name", {field.name: field for field in reversed(self.fields)})
+        assert self._by_name is not None
+        return self._by_name
 
 
 def missing_column(name: str, names: Sequence[str], purpose: str = "") -> InvalidArgumentError:

@@ -215,7 +215,7 @@ def _row_batch(table: TableHandle, batch: pa.RecordBatch) -> pa.RecordBatch:
 def _check_columns(table: TableHandle, names: Sequence[str]) -> None:
     """Raises: InvalidArgumentError, UnsupportedError naming a column that cannot be updated."""
     schema = table.schema
-    unknown = [name for name in names if name not in schema.row_type.names]
+    unknown = [name for name in names if name not in schema.row_type]
     if unknown:
         raise InvalidArgumentError(
             f"the table has no column {', '.join(map(repr, unknown))}; its columns are "

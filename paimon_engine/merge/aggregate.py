@@ -342,7 +342,7 @@ def _aggregate(field: DataField, name: str, options: TableOptions) -> Aggregate:
 
 def check_columns(schema: TableSchema, columns: Iterable[str], option: str) -> None:
     """Raises InvalidArgumentError if the option names a column that the table lacks."""
-    missing = [name for name in columns if name not in schema.row_type.names]
+    missing = [name for name in columns if name not in schema.row_type]
     if missing:
         raise InvalidArgumentError(
             f"{option}: no column {missing[0]!r}; the columns are {', '.join(schema.row_type.names)}"

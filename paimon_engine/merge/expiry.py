@@ -82,7 +82,7 @@ def record_expiry(schema: TableSchema) -> RecordExpiry | None:
         raise InvalidArgumentError(
             "'record-level.expire-time' needs the time of a record; set 'record-level.time-field' to its column"
         )
-    if column not in schema.row_type.names:
+    if column not in schema.row_type:
         raise InvalidArgumentError(
             f"'record-level.time-field': no column {column!r}; the columns are {', '.join(schema.row_type.names)}"
         )

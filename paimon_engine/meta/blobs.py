@@ -29,7 +29,7 @@ def check_blobs(schema: TableSchema) -> None:
     columns = blob_columns(schema)
     # As in Java, spaces around a name do not belong to it.
     for name in filter(None, map(str.strip, schema.options.get("blob-field", "").split(","))):
-        if name not in schema.row_type.names:
+        if name not in schema.row_type:
             raise missing_column(name, schema.row_type.names, "'blob-field'")
         if name not in columns:
             raise InvalidArgumentError(

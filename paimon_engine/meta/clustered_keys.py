@@ -58,7 +58,7 @@ def check_clustered_keys(schema: TableSchema) -> None:
     if not options.clustering_columns:
         raise InvalidArgumentError(f"{what} needs 'clustering.columns': the columns that files are to be ordered by")
     for name in options.clustering_columns:
-        if name not in schema.row_type.names:
+        if name not in schema.row_type:
             names = ", ".join(schema.row_type.names)
             raise InvalidArgumentError(f"'clustering.columns': no column {name[:100]!r}; the columns are {names}")
         if not isinstance(schema.row_type.field(name).type, AtomicType):

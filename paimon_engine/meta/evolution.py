@@ -50,7 +50,7 @@ class ColumnSource:
 def column_sources(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> list[ColumnSource]:
     """Sources of table columns in files of `file_schema`."""
     by_id = {field.id: field for field in file_schema.row_type}
-    fields = [table_schema.row_type.field(name) for name in columns]
+    fields = table_schema.row_type.project(tuple(columns))
     return [ColumnSource(field, by_id.get(field.id)) for field in fields]
 
 

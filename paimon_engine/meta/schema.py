@@ -135,7 +135,7 @@ class TableSchema:
 
     def check_sequence_fields(self) -> None:
         """Raises InvalidArgumentError if rows cannot be put in order, since a column for that is missing."""
-        missing = [name for name in self.table_options.sequence_fields if name not in self.row_type.names]
+        missing = [name for name in self.table_options.sequence_fields if name not in self.row_type]
         if missing:
             names = ", ".join(self.row_type.names)
             raise InvalidArgumentError(f"'sequence.field': no column {missing[0][:100]!r}; the columns are {names}")

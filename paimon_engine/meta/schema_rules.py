@@ -274,12 +274,12 @@ def _check_options_of_columns(schema: TableSchema) -> None:
             )
         if key.startswith(_FIELDS):
             for name in key[len(_FIELDS) :].split(".")[0].split(","):
-                if name != _DEFAULT_FUNCTION and name not in schema.row_type.names:
+                if name != _DEFAULT_FUNCTION and name not in schema.row_type:
                     raise InvalidArgumentError(f"'{key}': no column {name!r}; {_names(schema)}")
 
 
 def _named_column(schema: TableSchema, option: str, name: str) -> DataField:
-    if name not in schema.row_type.names:
+    if name not in schema.row_type:
         raise InvalidArgumentError(f"'{option}' = '{schema.options[option]}': no column {name!r}; {_names(schema)}")
     return schema.row_type.field(name)
 
@@ -334,7 +334,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
     is_grouped = options.merge_engine == "partial-update"
     groups = [name for ordering, _ in options.sequence_groups for name in ordering] if is_grouped else []
     for name in (*names, *groups) if schema.primary_keys else ():
-        kind = schema.row_type.field(name).type if name in schema.row_type.names else None
+        kind = schema.row_type.field(name).type if name in schema.row_type else None
         if kind is not None and (_holds_map(kind) or holds_variant(kind) or isinstance(kind, VectorType)):
             raise InvalidArgumentError(
                 f"column {name!r} has no order, since maps, variants and vectors have none, so it does not say which "

@@ -23,7 +23,7 @@ def check_vectors(schema: TableSchema) -> None:
             )
     # As in Java, a space belongs to the name.
     for name in filter(None, schema.options.get("vector-field", "").split(",")):
-        if name not in schema.row_type.names:
+        if name not in schema.row_type:
             raise missing_column(name, schema.row_type.names, "'vector-field'")
         kind = schema.row_type.field(name).type
         if not isinstance(kind, VectorType):

@@ -61,7 +61,7 @@ class RowCheck:
     def columns(self, rows: pa.RecordBatch, wanted: Sequence[str]) -> None:
         """Raises CorruptTableError if a column is missing."""
         found = rows.schema.names
-        if any(name not in found for name in wanted):
+        if not set(wanted).issubset(found):
             what = f"expected columns {', '.join(wanted)}, found {', '.join(found) or 'none of them'}"
             raise damaged(self._path, what)
 

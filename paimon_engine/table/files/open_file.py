@@ -104,9 +104,9 @@ class OpenFile:
 
     def _in_file(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in the file's columns; `_KEY_x` is column x again."""
-        arrays = []
+        arrays, given = [], set(rows.schema.names)
         for field in self._schema:
-            column = rows[field.name.removeprefix(KEY_PREFIX) if field.name not in rows.schema.names else field.name]
+            column = rows[field.name if field.name in given else field.name.removeprefix(KEY_PREFIX)]
             fits = column.type == field.type or pa.types.is_dictionary(column.type)
             arrays.append(column if fits else column.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, names=self._schema.names)

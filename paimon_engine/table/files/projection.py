@@ -43,7 +43,7 @@ def path_of(row_type: RowType, name: str) -> FieldPath:
 
 
 def _path(row_type: RowType, name: str) -> FieldPath | None:
-    if name in row_type.names:
+    if name in row_type:
         return (name,)
     for field in row_type:
         inner = field.type
@@ -90,15 +90,18 @@ def _leaf(row_type: RowType, path: FieldPath) -> pa.Field:
 
 def projected(rows: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
     """Rows in the read's schema; `columns` are the requested names."""
-    if all(name in rows.schema.names for name in columns):
+    known = set(rows.schema.names)
+    if known.issuperset(columns):
         return cast_rows(rows, schema)
-    arrays = [_taken(rows, name, field) for name, field in zip(columns, schema, strict=True)]
+    arrays = [
+        cast(rows[name] if name in known else _inner(rows, name), field.type)
+        for name, field in zip(columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _taken(rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
-    if name in rows.schema.names:
-        return cast(rows[name], field.type)
+def _inner(rows: pa.RecordBatch, name: str) -> pa.Array:
+    """The values of a field of a ROW column, which is named by dots."""
     root = next(known for known in rows.schema.names if _is_inside_row(rows.schema.field(known).type, known, name))
     array, rest = rows[root], name[len(root) + 1 :]
     while rest:
@@ -106,7 +109,7 @@ def _taken(rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
         inner = [kind.field(index).name for index in range(kind.num_fields)]
         step = rest if rest in inner else next(n for n in inner if _is_inside_row(kind.field(n).type, n, rest))
         array, rest = pc.struct_field(array, step), rest[len(step) + 1 :]
-    return cast(array, field.type)
+    return array
 
 
 def _is_inside_row(kind: pa.DataType, name: str, path: str) -> bool:

@@ -62,7 +62,11 @@ class RowInput:
         Raises: InvalidArgumentError naming the column that does not fit.
         """
         self._check_names(batch.schema.names)
-        columns = [self._column(batch, field) for field in self._schema.row_type]
+        given = set(batch.schema.names)
+        columns = [
+            self._column(batch[field.name] if field.name in given else None, batch.num_rows, field)
+            for field in self._schema.row_type
+        ]
         kinds = self._kinds(batch)
         names = [VALUE_KIND, *self._schema.row_type.names]
         rows = pa.RecordBatch.from_arrays([pa.array(kinds), *columns], names=names)
@@ -90,13 +94,16 @@ class RowInput:
 
     # ── values ──────────────────────────────────────────────────────────────────────────────────
 
-    def _column(self, batch: pa.RecordBatch, field: DataField) -> pa.Array:
-        """The values of a column, in its type. Raises: InvalidArgumentError, UnsupportedError, naming the column."""
-        if field.name in batch.schema.names:
-            column = _cast(batch[field.name], field)
+    def _column(self, values: pa.Array | None, row_count: int, field: DataField) -> pa.Array:
+        """The values of a column, None where it is missing, in its type.
+
+        Raises: InvalidArgumentError, UnsupportedError, naming the column.
+        """
+        if values is not None:
+            column = _cast(values, field)
             given = "has a null"
         else:
-            column = pa.nulls(batch.num_rows, to_arrow(field.type))
+            column = pa.nulls(row_count, to_arrow(field.type))
             given = "is missing"
         if field.default_value is not None and column.null_count:
             column = column.fill_null(_default(field))
