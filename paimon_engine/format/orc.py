@@ -215,9 +215,11 @@ def _plain_values(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
         bound = bind(predicate, schema)
     except InvalidArgumentError:
         return None
-    return with_values(
-        bound, lambda value: value.cast(pa.int32()).as_py() if pa.types.is_date(value.type) else value.as_py()
-    )
+    return with_values(bound, _plain_value)
+
+
+def _plain_value(value: pa.Scalar) -> Any:
+    return value.cast(pa.int32()).as_py() if pa.types.is_date(value.type) else value.as_py()
 
 
 def _typed(rows: pa.RecordBatch, fields: list[pa.Field]) -> pa.RecordBatch:

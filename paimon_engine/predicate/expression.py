@@ -24,6 +24,7 @@ from paimon_engine.predicate.tree import (
     checked,
     conjunction,
     entry_name,
+    with_lists,
 )
 
 
@@ -48,8 +49,8 @@ def as_predicate(where: str | Condition | None) -> Predicate | None:
     if isinstance(where, str):
         from paimon_engine.predicate.parse import parse_where
 
-        return parse_where(where)
-    return checked(where)
+        return with_lists(parse_where(where))
+    return with_lists(checked(where))
 
 
 @dataclass(frozen=True, eq=False)

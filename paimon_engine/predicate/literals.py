@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -125,9 +126,11 @@ def _bound(predicate: Predicate, schema: pa.Schema, *, negated: bool) -> Predica
     """The predicate, negated or not, with literals as scalars of the columns' types and no `Not` above the leaves."""
     match predicate:
         case Compare(operator, column, value):
-            return _compare(NEGATED[operator] if negated else operator, column, value, schema)
+            field = find_field(schema, column)[1]
+            return _compare(NEGATED[operator] if negated else operator, column, value, field)
         case In():
-            found = _in(predicate, schema)
+            field = find_field(schema, predicate.column)[1]
+            found: In = predicate.made(field.type, lambda: _in(predicate, field))
             return Not(found) if negated else found
         case IsNull(column, is_negated):
             find_field(schema, column)
@@ -147,12 +150,11 @@ def _bound(predicate: Predicate, schema: pa.Schema, *, negated: bool) -> Predica
             return _bound(part, schema, negated=not negated)
 
 
-def _compare(operator: Operator, column: str, value: Any, schema: pa.Schema) -> Predicate:
+def _compare(operator: Operator, column: str, value: Any, field: pa.Field) -> Predicate:
     """A comparison with a scalar of the column's type, or a constant where no value of the type matches, or each one.
 
     A literal between two values is rounded down, and the operator is adapted: `k < 1.5` becomes `k <= 1`.
     """
-    field = find_field(schema, column)[1]
     if isinstance(value, pa.Scalar) and value.type == field.type:
         return Compare(operator, column, value)
     grid = _grid(field.type)
@@ -184,17 +186,16 @@ def _is_above(exact: Exact, grid: _Grid) -> bool:
     return exact > grid.most or exact != exact  # noqa: PLR0124 - only NaN differs from itself
 
 
-def _in(predicate: In, schema: pa.Schema) -> Predicate:
+def _in(predicate: In, field: pa.Field) -> In:
     """Values that the type has; a null stays, since it makes the rest unknown."""
     kept: list[pa.Scalar | None] = []
     for value in predicate.values:
         if value is None:
             kept.append(None)
             continue
-        equal = _compare("=", predicate.column, value, schema)
+        equal = _compare("=", predicate.column, value, field)
         if isinstance(equal, Compare):
             kept.append(equal.value)
-    find_field(schema, predicate.column)
     return In(predicate.column, tuple(kept))
 
 
@@ -203,15 +204,17 @@ def literal(schema: pa.Schema, column: str, value: Any) -> pa.Scalar:
 
     Raises: InvalidArgumentError if the column is missing or the literal is not a value of its type.
     """
-    bound = _compare("=", column, value, schema)
+    field = find_field(schema, column)[1]
+    bound = _compare("=", column, value, field)
     if isinstance(bound, Compare):
         return bound.value
-    raise _type_mismatch(find_field(schema, column)[1], column, value, "the type has no such value")
+    raise _type_mismatch(field, column, value, "the type has no such value")
 
 
 # ── types whose values are integers of something ───────────────────────────────────────────
 
 
+@lru_cache(maxsize=64)
 def _grid(arrow_type: pa.DataType) -> _Grid | None:
     """None for types whose values are not evenly spaced."""
     if pa.types.is_integer(arrow_type):

@@ -111,10 +111,11 @@ def _positive(node: sql.Expression) -> Predicate:
     match node:
         case sql.Paren():
             return _predicate(node.this)
+        # All parts at once: of a long chain each AND and OR is inside of the next one.
         case sql.And():
-            return conjunction(_predicate(node.left), _predicate(node.right))
+            return conjunction(*map(_predicate, node.flatten(unnest=False)))
         case sql.Or():
-            return disjunction(_predicate(node.left), _predicate(node.right))
+            return disjunction(*map(_predicate, node.flatten(unnest=False)))
         case sql.Not():
             return _negated(node)
         case _:

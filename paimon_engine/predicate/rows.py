@@ -78,8 +78,8 @@ def _tested(predicate: Predicate, schema: pa.Schema, column_of: Callable[[str], 
     match predicate:
         case Compare(operator, column, value):
             return _compare(operator, values(column), value)
-        case In(column, wanted):
-            return _in(values(column), wanted)
+        case In(column):
+            return _in(values(column), predicate)
         case IsNull(column, negated):
             return pc.is_valid(values(column)) if negated else pc.is_null(values(column))
         case Match(test, column, text):
@@ -142,18 +142,24 @@ def _compare_zero(operator: Operator, field: Values, zero: pa.Scalar) -> Values:
             return pc.greater_equal(field, zero) if is_negative else pc.or_kleene(pc.greater(field, zero), positive)
 
 
-def _in(field: Values, values: tuple[pa.Scalar | None, ...]) -> Values:
+def _in(field: Values, predicate: In) -> Values:
     """Arrow finds a null to be in no set; in SQL that is unknown, so that NOT IN leaves nulls out too."""
-    known = [value for value in values if value is not None]
-    if not known:
+    known: pa.Array | None = predicate.made(_in_array, lambda: _in_array(predicate))
+    if known is None:
         found = _where_valid(field, _FALSE)
-    elif pa.types.is_floating(known[0].type):
+    elif pa.types.is_floating(known.type):
         found = reduce(pc.or_kleene, (_compare_float("=", field, value) for value in known))
     else:
-        # By way of Python values, an array of scalars would lose digits of times.
-        wanted = pa.concat_arrays([pa.repeat(value, 1) for value in known])
-        found = _where_valid(field, pc.is_in(field, wanted))
-    return found if len(known) == len(values) else pc.if_else(found, _TRUE, _UNKNOWN)
+        found = _where_valid(field, pc.is_in(field, known))
+    has_null = len(predicate.values) > (0 if known is None else len(known))
+    return pc.if_else(found, _TRUE, _UNKNOWN) if has_null else found
+
+
+def _in_array(predicate: In) -> pa.Array | None:
+    """The values of a bound list but null; None if there are none, whose type is not known."""
+    # By way of Python values, an array of scalars would lose digits of times.
+    known = [pa.repeat(value, 1) for value in predicate.values if value is not None]
+    return pa.concat_arrays(known) if known else None
 
 
 def _match(test: TextTest, field: Values, text: str) -> Values:

@@ -9,17 +9,19 @@ A column is a name, a path into ROW columns with dots (`address.city`), or the v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import numpy as np
 
 from paimon_engine.errors import InvalidArgumentError
+
+_T = TypeVar("_T")
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 
@@ -77,6 +79,21 @@ class In(Condition):
 
     column: str
     values: tuple[Any, ...]
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def made(self, form: Hashable, make: Callable[[], _T]) -> _T:
+        """What `make` gives for these values, kept for the next file and batch: a list may have many thousands.
+
+        `form` says what is made. There are to be few of them, such as a type, or a function of a module.
+        """
+        if form not in self._made:
+            self._made[form] = make()
+        made: _T = self._made[form]
+        return made
+
+    def __reduce__(self) -> tuple[type[In], tuple[str, tuple[Any, ...]]]:
+        """What was made of the values is not sent to other processes."""
+        return In, (self.column, self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +172,23 @@ def checked(condition: object) -> Predicate:
 
 def conjunction(*parts: Predicate) -> Predicate:
     """All parts hold; parts that are conjunctions are taken apart."""
-    flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
+    flat = _flat(parts, And)
     return flat[0] if len(flat) == 1 else And(flat)
 
 
 def disjunction(*parts: Predicate) -> Predicate:
     """At least one part holds; parts that are disjunctions are taken apart."""
-    flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,)))
+    flat = _flat(parts, Or)
     return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def _flat(parts: Iterable[Predicate], kind: type[And | Or]) -> tuple[Predicate, ...]:
+    """The parts, those of `kind` taken apart."""
+    flat: list[Predicate] = []
+    for part in parts:
+        # At once: who combines many conditions one by one comes here with all before, each time.
+        flat += part.parts if isinstance(part, kind) else (part,)
+    return tuple(flat)
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
@@ -194,7 +220,8 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
     match predicate:
         case Compare() | In() | IsNull() | Match():
             name = names.get(predicate.column)
-            return None if name is None else replace(predicate, column=name)
+            # The same object, where it may be, keeps what was made of its values.
+            return predicate if name == predicate.column else None if name is None else replace(predicate, column=name)
         case And(parts) | Or(parts):
             inner = [renamed(part, names) for part in parts]
             known = tuple(part for part in inner if part is not None)
@@ -205,18 +232,60 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
 
 
 def with_values(predicate: Predicate, convert: Callable[[Any], Any]) -> Predicate:
-    """The predicate with all values that columns are compared with converted; nulls in lists are left out."""
+    """The predicate with all values that columns are compared with converted; nulls in lists are left out.
+
+    `convert` is a function of a module: what it makes of a list is kept.
+    """
     match predicate:
         case Compare(operator, column, value):
             return Compare(operator, column, convert(value))
         case In(column, values):
-            return In(column, tuple(convert(value) for value in values if value is not None))
+            return predicate.made(convert, lambda: In(column, tuple(convert(one) for one in values if one is not None)))
         case IsNull() | Match():
             return predicate
         case And(parts) | Or(parts):
             return type(predicate)(tuple(with_values(part, convert) for part in parts))
         case Not(part):
             return Not(with_values(part, convert))
+
+
+def with_lists(predicate: Predicate) -> Predicate:
+    """The predicate with `k = 1 OR k = 2` as `k IN (1, 2)`: a list is looked up at once, however long it is."""
+    match predicate:
+        case And(parts):
+            return And(tuple(map(with_lists, parts)))
+        case Not(part):
+            return Not(with_lists(part))
+        case Or(parts):
+            return _with_lists_of_columns(parts)
+        case _:
+            return predicate
+
+
+def _with_lists_of_columns(parts: Sequence[Predicate]) -> Predicate:
+    """The disjunction of the parts, with one list for each column that several of them compare with values."""
+    values: dict[str, list[Any]] = {}
+    places: dict[str, int] = {}
+    found: list[Predicate] = []
+    for part in parts:
+        match part:
+            case Compare("=", column, value):
+                listed: Sequence[Any] = (value,)
+            case In(column, listed):
+                pass
+            case _:
+                found.append(with_lists(part))
+                continue
+        if column in values:
+            found[places[column]] = part
+            values[column] += listed
+        else:
+            values[column], places[column] = [*listed], len(found)
+            found.append(part)
+    for column, place in places.items():
+        if len(values[column]) > 1:
+            found[place] = In(column, tuple(values[column]))
+    return disjunction(*found)
 
 
 def conjuncts_of(predicate: Predicate | None) -> list[Predicate]:

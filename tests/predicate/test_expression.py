@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -15,7 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_engine import InvalidArgumentError, col
-from paimon_engine.predicate import Condition, IsNull, Predicate, as_predicate, parse_where, to_arrow_expression
+from paimon_engine.predicate import (
+    And,
+    Condition,
+    IsNull,
+    Predicate,
+    as_predicate,
+    bind,
+    parse_where,
+    to_arrow_expression,
+)
 
 ROWS = pa.table(
     {
@@ -259,3 +269,51 @@ def test_names_in_double_quotes_are_led_to_backticks(where: str) -> None:
         parse_where(where)
     assert found("`r.z` = 1") == [0]
     assert found('s = "apple"') == [0]
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        (" OR ".join(f"k = {number}" for number in range(2, 5_000)), [1, 2]),
+        (" OR ".join(f"(k = {number} AND s = 'banana')" for number in range(5_000)), [2]),
+        (" AND ".join(f"k <> {number}" for number in range(2, 5_000)), [0]),
+        ("NOT (" + " OR ".join(f"k = {number}" for number in range(2, 5_000)) + ")", [0]),
+    ],
+    ids=["or", "or of two columns", "and", "not or"],
+)
+def test_a_long_chain_is_not_nested(where: str, rows: list[int]) -> None:
+    assert found(where) == rows
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("k = 1 OR k = 2 OR s = 'a'", "`k` IN (1, 2) OR `s` = 'a'"),
+        ("s = 'a' OR k IN (1, NULL) OR k > 5 OR k = 2", "`s` = 'a' OR `k` IN (1, NULL, 2) OR `k` > 5"),
+        ("ok AND (k = 1 OR NOT (s = 'a' OR s = 'b'))", "`ok` = TRUE AND (`k` = 1 OR NOT (`s` IN ('a', 'b')))"),
+        ("k = 1 OR k = 1.5", "`k` IN (1, 1.5)"),
+        ("k = 1 OR s = 'a'", "`k` = 1 OR `s` = 'a'"),
+    ],
+)
+def test_values_of_a_column_are_looked_for_as_one_list(where: str, text: str) -> None:
+    assert str(as_predicate(where)) == text
+    assert found(where) == list(
+        ROWS.append_column("#", pa.array(range(ROWS.num_rows)))
+        .filter(to_arrow_expression(parse_where(where), ROWS.schema))["#"]
+        .to_pylist()
+    )
+
+
+def test_a_list_of_values_is_converted_once_for_all_files_and_batches() -> None:
+    """Each file and each batch of rows binds the filter; a list may have many thousands of values."""
+    where = col("k").is_in([1, 2, None]) & ~col("s").is_in(["apple"])
+    sent = pickle.dumps(where)
+
+    bound = bind(where, pa.schema(list(ROWS.schema)))
+    again = bind(where, ROWS.schema)
+
+    assert isinstance(bound, And) and isinstance(again, And)
+    assert again.parts[0] is bound.parts[0]
+    assert isinstance(bind(where, ROWS.schema.set(0, pa.field("k", pa.int64()))), And)
+    assert found(where) == [1] and found(where.parts[0]) == [0, 1]
+    assert where == pickle.loads(sent) and pickle.dumps(where) == sent, "what was made is not sent to tasks"
