@@ -19,7 +19,7 @@ from paimon_engine.storage import EXTERNAL_DELETABLE
 from paimon_engine.table.commit import commit as commits
 from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
-from paimon_engine.table.commit.origins import check_origin, check_origins, committed_before
+from paimon_engine.table.commit.origins import check_origin, check_origins, committed_before, each_once
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.external import is_deletable, is_outside, remedy
 from paimon_engine.table.files.new_paths import unreadable_files, written_paths
@@ -50,7 +50,8 @@ def commit_messages(
 ) -> CommitResult:
     """Makes one snapshot of all messages; once for this user and kind, however often it is called.
 
-    Messages that were prepared by `prepare` are committed once under whatever name. The messages' files are never
+    Messages that were prepared by `prepare` are committed once under whatever name, and each once where it is given
+    several times. The messages' files are never
     deleted, whatever happens: they are the caller's.
 
     Raises: InvalidArgumentError for another kind, and for messages of another table, of one that was dropped and
@@ -67,6 +68,7 @@ def commit_messages(
         return CommitResult("already_done", job.done.id)
     if all(message.is_empty for message in messages):
         return CommitResult("noop", None)
+    messages = each_once(table, messages)
     check_origins(table, messages)
     before = committed_before(table, messages)
     if before is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,25 @@ def test_messages_whose_files_an_expiry_deleted_are_refused(table: Table):
     with pytest.raises(ConflictError, match="deleted"):
         table.commit(messages, commit_user="another")
     assert keys_of(table) == list(range(10))
+
+
+def test_messages_that_are_given_twice_are_committed_once(table: Table):
+    """A snapshot that names a file twice cannot be read."""
+    messages = table.prepare_write(rows(1, 2))
+
+    assert table.commit([*messages, *sent(messages)], commit_user="me").status == "committed"
+
+    assert keys_of(table) == [0, 1, 2]
+    assert table.verify().problems == ()
+
+
+def test_different_messages_with_one_file_are_refused(table: Table):
+    (message, *_) = table.prepare_write(rows(1))
+    other = replace(message, new_files=tuple(replace(file, row_count=7) for file in message.new_files))
+
+    with pytest.raises(InvalidArgumentError, match="different messages have the file data-"):
+        table.commit([message, other], commit_user="me")
+    assert keys_of(table) == [0]
 
 
 def test_messages_of_which_some_are_committed_are_refused(table: Table):

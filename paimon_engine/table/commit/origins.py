@@ -45,6 +45,27 @@ def check_origins(table: TableHandle, messages: Sequence[CommitMessage]) -> None
             )
 
 
+def each_once(table: TableHandle, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+    """The messages without repetitions, by which a snapshot would name a file twice, so that nobody could read it.
+
+    Raises: InvalidArgumentError if different messages have a file in common.
+    """
+    first_of: dict[tuple[bytes, int, str], CommitMessage] = {}
+    kept: list[CommitMessage] = []
+    for message in messages:
+        places = [(message.partition, message.bucket, name) for name in message.written_names()]
+        known = [place for place in places if place in first_of]
+        for place in known:
+            if first_of[place] != message:
+                raise InvalidArgumentError(
+                    f"{table.paths.root}: different messages have the file {place[2]}; commit what `prepare` gave"
+                )
+        if not known:
+            kept.append(message)
+            first_of |= dict.fromkeys(places, message)
+    return kept
+
+
 def check_origin(table: TableHandle, origin: MessageOrigin, here: str) -> None:
     """Raises InvalidArgumentError unless the origin is this branch of this table, whose id is `here`."""
     root = table.paths.root
