@@ -259,9 +259,16 @@ def test_overwrite_of_a_table_without_partitions_replaces_all(departures: Table)
     assert delays(departures) == {(SECOND, 0): 3.0}
 
 
-@pytest.mark.parametrize("overwrite", [{"flight": 1}, {"day": "no day"}, {"day": SECOND}])
-def test_an_overwrite_that_cannot_be_meant_leaves_no_file(by_day: Table, overwrite: dict[str, Any]):
-    with pytest.raises(InvalidArgumentError):
+@pytest.mark.parametrize(
+    ("overwrite", "message"),
+    [
+        ({"flight": 1}, "cannot overwrite by flight"),
+        ({"day": "no day"}, "no day"),
+        ({"day": SECOND}, "outside the partition to be overwritten, {'day': '2013-01-02'}"),
+    ],
+)
+def test_an_overwrite_that_cannot_be_meant_leaves_no_file(by_day: Table, overwrite: dict[str, Any], message: str):
+    with pytest.raises(InvalidArgumentError, match=message):
         by_day.write(rows(FIRST, 1.0), overwrite=overwrite)
 
     storage = EnvConfig(by_day.path).build().storage

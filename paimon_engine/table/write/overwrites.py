@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError, shown
+from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.table.commit.abort import delete_uncommitted
 from paimon_engine.table.commit.commit import OverwriteScope
@@ -60,9 +61,18 @@ def overwrite_scope(table: TableHandle, spec: Mapping[str, Any], messages: Seque
         scope = OverwriteScope(spec=dict(spec))
     try:
         if not all(scope.covers(table, message.partition) for message in messages):
-            raise InvalidArgumentError(f"some rows are outside the partition to be overwritten, {dict(spec)}")
+            raise InvalidArgumentError(f"some rows are outside the partition to be overwritten, {_texts(table, spec)}")
         check_overwrite(table, scope, messages)
     except PaimonError:
         delete_uncommitted(table, messages)
         raise
     return scope
+
+
+def _texts(table: TableHandle, spec: Mapping[str, Any]) -> dict[str, str | None]:
+    """The values as people write them, a date not as a number of days."""
+    kinds = table.schema.partition_type
+    return {
+        name: None if value is None else partition_text(kinds.field(name).type, value, legacy_name=False)
+        for name, value in spec.items()
+    }
