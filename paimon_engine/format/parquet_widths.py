@@ -123,7 +123,15 @@ def reading_of(stored: StoredRows, limit: BatchLimit) -> Reading:
             if one.longest_bytes > _SHORT_BYTES and one.decoded_bytes <= limit.size_bytes:
                 longest[name] = max(longest.get(name, 0), one.longest_bytes)
         size_bytes = sum(_size_bytes(stored, number, name, plain.get(name), limit) for name in stored.leaves)
-        rows = min(rows, limit.rows_of(size_bytes // max(1, count)), _rows_of_deltas(stored, number))
+        # Texts that are stored in next to nothing, such as nulls, still take this for each row. It is compared, and not
+        # added: of a few such columns among others it is little, and smaller batches would take longer to merge.
+        places_bytes = sum(
+            stored.chunk(number, name).num_values * _LENGTH_BYTES
+            for name, index in stored.leaves.items()
+            if _is_bytes(stored, index)
+        )
+        row_bytes = max(size_bytes, places_bytes) // max(1, count)
+        rows = min(rows, limit.rows_of(row_bytes), _rows_of_deltas(stored, number))
     return Reading(rows, frozenset(chosen), longest)
 
 

@@ -63,6 +63,23 @@ def test_batches_keep_to_the_limit_and_rows_stay(name: str, dictionary_bytes: in
     assert [first for first, _ in found] == [rows["n"][0].as_py() for _, rows in found]
 
 
+@pytest.mark.parametrize("column", [pa.nulls(ROWS, pa.string()), pa.array(["word"] * ROWS)], ids=["nulls", "a word"])
+@pytest.mark.parametrize("as_dictionaries", [False, True])
+def test_batches_of_many_texts_that_are_stored_in_next_to_nothing_keep_to_the_limit(
+    column: pa.Array, as_dictionaries: bool
+) -> None:
+    rows, source = pa.table({f"c{number}": column for number in range(200)}), io.BytesIO()
+    pq.write_table(rows, source)
+    dictionary_columns = rows.column_names if as_dictionaries else ()
+
+    batches = list(
+        read_batches(source, rows.schema, path="f.parquet", limit=LIMIT, dictionary_columns=dictionary_columns)
+    )
+
+    assert sum(batch.num_rows for batch in batches) == ROWS
+    assert max(batch.get_total_buffer_size() for batch in batches) < 4 * LIMIT.size_bytes
+
+
 def test_dictionaries_of_long_texts_do_not_stay_dictionaries() -> None:
     for words, stays in (["a", "b"], True), (["a", "b" * LONG], False):
         source = written(some(words))
