@@ -51,8 +51,7 @@ def commit_messages(
     """Makes one snapshot of all messages; once for this user and kind, however often it is called.
 
     Messages that were prepared by `prepare` are committed once under whatever name, and each once where it is given
-    several times. The messages' files are never
-    deleted, whatever happens: they are the caller's.
+    several times. The messages' files are never deleted, whatever happens: they are the caller's.
 
     Raises: InvalidArgumentError for another kind, and for messages of another table, of one that was dropped and
     created again, or of another schema; ConflictError if files that the messages remove were removed by others, or if
