@@ -44,6 +44,7 @@ from tests.support.reference import reference_part
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 RUST_CLIENT: Final = Path(__file__).with_name("rust_client.py")
 OURS: Final = "paimon-engine"
+MERGED_PLAINLY: Final = "Arrow and NumPy, no checks"
 TWO_PROCESSES: Final = "two processes, a bucket each"
 ROUNDS_OF_READS_MIN: Final = 7
 """They take so little time that one round in which the machine is disturbed counts for much."""
@@ -148,12 +149,12 @@ def _in_turn(work: str, acts: dict[str, Callable[[], Cost]], rounds: int) -> Ite
 
 # ── parts ───────────────────────────────────────────────────────────────────────────────────────
 
-_NAMES: Final = {"ours": OURS, "pyarrow": "pyarrow, no merge", "rust": "pypaimon-rust"}
+_NAMES: Final = {"ours": OURS, "pyarrow": "pyarrow, no merge", "plain": MERGED_PLAINLY, "rust": "pypaimon-rust"}
 
 
 def _contend(setting: Setting, warehouse: str, steps: Sequence[str]) -> Iterator[Line]:
     for step in steps:
-        rivals = ["ours", *(["pyarrow"] if step in STEPS["pyarrow"] else []), *(["rust"] if setting.rust else [])]
+        rivals = [who for who, steps in STEPS.items() if step in steps] + (["rust"] if setting.rust else [])
         acts = {_NAMES[who]: partial(_printed, _command(who, step, warehouse, setting.rust)) for who in rivals}
         rounds = setting.rounds if "write" in step else max(setting.rounds, ROUNDS_OF_READS_MIN)
         yield from _in_turn(step, acts, rounds)
@@ -196,17 +197,22 @@ def starts(setting: Setting) -> Iterator[Line]:
 
 
 _CASES: Final = ("deduplicate", "partial-update", "aggregation", "text-key", "random-texts", "wide-rows")
+_WITH_PLAIN_MERGE: Final = ("deduplicate", "random-texts")
+"""Cases that `plain_merge` can do, too."""
 _MORE_WORK: Final = ("lookup-changelog", "deletion-vectors")
 
 
 def compactions(setting: Setting) -> Iterator[Line]:
-    """Full compactions of eight runs on one thread, compared with reading and writing the same bytes; those with a
-    changelog or deletion vectors, and of a plain process, with the usual ones; and of Java's files with Java 0.9."""
+    """Full compactions of eight runs on one thread, compared with reading and writing the same bytes, and with a merge
+    by Arrow and NumPy alone that checks nothing; those with a changelog or deletion vectors, and of a plain process,
+    with the usual ones; and of Java's files with Java 0.9."""
     for name in _CASES:
         with tempfile.TemporaryDirectory() as folder:
             path = compaction.make_table(Path(folder), name, setting.rows, lineitems.RUNS)
             left = compaction.run_apart("merged read", path).rows
             steps = {OURS: ("compaction", 0), "read and write, no merge": ("floor", left)}
+            if name in _WITH_PLAIN_MERGE:
+                steps[MERGED_PLAINLY] = compaction.PLAIN_MERGE, 0
             acts = {who: partial(_compaction, *step, path) for who, step in steps.items()}
             yield from _in_turn(f"compaction, {name}", acts, setting.rounds)
     with tempfile.TemporaryDirectory() as folder:
@@ -230,7 +236,11 @@ def _beside_java(setting: Setting) -> Iterator[Line]:
         first = compaction.java(Path(folder) / "first", setting.rows, lineitems.RUNS)
         open_table(str(first.path)).rollback(snapshot=lineitems.RUNS)
         java = partial(_java, Path(folder) / "again", setting.rows)
-        acts = {OURS: partial(_compaction, compaction.WARM, 0, first.path), "Java 0.9, warm": java}
+        acts = {
+            OURS: partial(_compaction, compaction.WARM, 0, first.path),
+            "Java 0.9, warm": java,
+            MERGED_PLAINLY: partial(_compaction, compaction.PLAIN_MERGE, 0, first.path),
+        }
         yield from _in_turn("compaction, Java's files", acts, setting.rounds)
 
 

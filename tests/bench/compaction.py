@@ -49,6 +49,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
 from paimon_engine.format.parquet import ParquetWriter
 from paimon_engine.format.parquet_stored import READ_BUFFER_BYTES
+from tests.bench.plain_merge import plain_merge
 from tests.support.reference import reference_folder
 
 Numbers = npt.NDArray[np.int64]
@@ -228,6 +229,19 @@ def floor(path: Path, rows: int) -> int:
     return max(rows, 0)
 
 
+def merged_plainly(path: Path, _: int) -> int:
+    """Reads all data files, merges and writes them with Arrow and NumPy alone, without a check or a commit."""
+    with tempfile.TemporaryFile(dir=path) as sink:
+        writer, count = None, 0
+        for batch in plain_merge(data_files(path)):
+            writer = writer or ParquetWriter(sink, batch.schema, WriteOptions())
+            writer.write(batch)
+            count += batch.num_rows
+        assert writer is not None
+        writer.close()
+    return count
+
+
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     for file in data_files(path):
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as source:
@@ -267,8 +281,10 @@ def merged_read(path: Path, _: int) -> int:
 
 TWO_THREADS = "compaction on two threads"
 IN_PARTS = "compaction in parts"
+PLAIN_MERGE = "plain merge"
 STEPS = {
     "floor": floor,
+    PLAIN_MERGE: merged_plainly,
     "compaction": compaction,
     WARM: compaction,
     "merged read": merged_read,

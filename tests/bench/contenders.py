@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.bench import lineitems
+from tests.bench.plain_merge import plain_merge
 
 A_ROW: Final = "a row"
 """The step of a whole process, which is no part of the reads."""
@@ -105,6 +106,12 @@ def _decode_in_turn(name: str) -> Prepare:
     return prepared
 
 
+def _merge_plainly(warehouse: str) -> Act:
+    """All rows of eight runs, merged by Arrow and NumPy alone, of which a batch at a time is in memory."""
+    files = sorted(map(Path, _files(warehouse, "runs")), key=lambda file: file.stat().st_mtime)
+    return lambda: sum(batch.num_rows for batch in plain_merge(files, lineitems.SCHEMA.names))
+
+
 def _encode(warehouse: str) -> Act:
     """A Parquet file with the settings of the engine's own: row groups, checksums, and of each column codec and dictionary."""
     rows = lineitems.stored(warehouse, "ordered")
@@ -152,6 +159,7 @@ STEPS: Final[dict[str, dict[str, Prepare]]] = {
         "8 runs merged, streamed": _decode_in_turn("runs"),
         "append write": _encode,
     },
+    "plain": {"8 runs merged, streamed": _merge_plainly},
 }
 
 
