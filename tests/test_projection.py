@@ -22,7 +22,6 @@ ROWS = [
 KINDS: list[dict[str, Any]] = [
     {"options": {}},
     {"options": {"file.format": "orc"}},
-    {"options": {"file.format": "avro"}},
     {"options": {"bucket": "1"}, "primary_keys": ["k"]},
     {"options": {"bucket": "1", "merge-engine": "partial-update"}, "primary_keys": ["k"]},
     {"options": {"bucket": "1", "merge-engine": "aggregation"}, "primary_keys": ["k"]},

@@ -55,7 +55,7 @@ def cleaned(world: World, *, quarantine: bool = False, older_than: int | None = 
 
 
 def cleaned_by_old_times(world: World) -> None:
-    """A clean-up of files older than an hour; all files look older, as with copies or a skewed clock."""
+    """A clean-up of files older than an hour; all files look older, as by a clock that is ahead of the store's."""
     cleaned(world.beside(LyingStorage(world.inner, time_offset_ms=-24 * HOUR_MS)), older_than=world.now_ms - HOUR_MS)
 
 

