@@ -82,7 +82,7 @@ def check_part(part: str, name: str) -> None:
 
 
 def check_text(name: str) -> None:
-    """Raises InvalidArgumentError for what is no text, or has no form in UTF-8."""
+    """Raises InvalidArgumentError unless it is a text that can be stored in UTF-8."""
     if not isinstance(name, str):
         raise InvalidArgumentError(f"{name!r} is not a name; write a text, as in 'database.table'")
     if any("\ud800" <= char <= "\udfff" for char in name):
