@@ -229,9 +229,13 @@ class JdbcMetastore:
             raise files_left(error, name, path) from error
 
     def rename_table(self, name: TableName, new_name: TableName) -> None:
+        """Renames the rows of the table and, within their transaction, its directory.
+
+        Raises: ConflictError if the new name is taken; NotFoundError if there is no such table, or others rename or
+        drop it meanwhile; OutcomeUnknownError if the directory has its new name, and the database does not answer.
+        """
         self._check_table(name)
         self._check_database(new_name.database)
-        storage = self._config.storage.build().storage
         if self._exists(new_name) or new_name.table in self._views(new_name.database):
             raise self._table_exists(new_name)
         old, new = self._path(name), self._path(new_name)
@@ -239,7 +243,7 @@ class JdbcMetastore:
         where = f"the JDBC catalog {self._key!r}"
         is_moved = was_moved(old, new, (env, env), where)
         if not is_moved:
-            check_free(storage, new)
+            check_free(env.storage, new)
             if latest_schema_id(env, TablePaths(old)) is None:
                 raise no_files(where, name, old)
         try:
@@ -251,7 +255,7 @@ class JdbcMetastore:
                 connection.execute(update(TABLE_PROPERTIES).where(*of_table).values(self._names(new_name)))
                 if not is_moved:
                     # Inside the transaction: if the storage fails to rename, the rows keep the old name.
-                    storage.rename_dir(old, new)
+                    env.storage.rename_dir(old, new)
         except IntegrityError as error:
             raise self._table_exists(new_name) from error
         except OutcomeUnknownError as error:

@@ -17,30 +17,41 @@ from paimon_engine.spark import session as session_module
 ROOT = Path(session_module.__file__).parents[2]
 PACKAGES = Path(pyspark.__file__).parents[1]
 
-PROGRAM = """
-    import json, os, sys
+BEGIN = """
+    import os, sys
 
     sys.path.insert(0, sys.argv[1])
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    import paimon_engine
     from paimon_engine.env import EnvConfig
     from paimon_engine.executor import values
     from paimon_engine.spark import SparkExecutor, ship_engine
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    settings = {
-        "spark.driver.extraJavaOptions": quick,
-        "spark.executor.extraJavaOptions": quick,
-        "spark.executor.memory": "1g",
-        "spark.local.dir": os.getcwd(),
-        "spark.log.level": "OFF",
-        "spark.task.maxFailures": "1",
-        "spark.ui.enabled": "false",
-    }
-    session = SparkSession.builder.master("local-cluster[1,1,1024]").config(map=settings).getOrCreate()
+
+    def cluster(workers, memory, failures):
+        quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        settings = {
+            "spark.driver.extraJavaOptions": quick,
+            "spark.executor.extraJavaOptions": quick,
+            "spark.executor.memory": memory,
+            "spark.local.dir": os.getcwd(),
+            "spark.log.level": "OFF",
+            "spark.task.maxFailures": str(failures),
+            "spark.ui.enabled": "false",
+        }
+        master = f"local-cluster[{workers},1,1024]"
+        return SparkSession.builder.master(master).config(map=settings).getOrCreate()
+"""
+"""What both programs begin with."""
+
+PROGRAM = """
+    import json
+
+    import paimon_engine
+
+    session = cluster(workers=1, memory="1g", failures=1)
 
     def where_the_engine_is(env, task):
         return paimon_engine.__file__
@@ -67,28 +78,12 @@ PROGRAM = """
 """
 
 LOST = """
-    import os, sys, time
+    import time
 
-    sys.path.insert(0, sys.argv[1])
     import pyarrow as pa
-    from pyspark import cloudpickle
-    from pyspark.sql import SparkSession
+    from paimon_engine.executor import Done
 
-    from paimon_engine.env import EnvConfig
-    from paimon_engine.executor import Done, values
-    from paimon_engine.spark import SparkExecutor, ship_engine
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    settings = {
-        "spark.driver.extraJavaOptions": quick,
-        "spark.executor.extraJavaOptions": quick,
-        "spark.executor.memory": "600m",
-        "spark.local.dir": os.getcwd(),
-        "spark.log.level": "OFF",
-        "spark.ui.enabled": "false",
-    }
-    session = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
+    session = cluster(workers=2, memory="600m", failures=4)
     ship_engine(session)
     folder = os.getcwd()
 
@@ -131,7 +126,7 @@ def test_a_job_ends_where_a_part_is_split_again_and_otherwise(java: None, tmp_pa
     may keep rows that it had sent: they would be there twice."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(LOST), str(ROOT)],
+        [sys.executable, "-c", textwrap.dedent(BEGIN + LOST), str(ROOT)],
         cwd=tmp_path,
         env={**environment, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
@@ -158,7 +153,7 @@ def outcomes(java: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         name: value for name, value in os.environ.items() if name != "PYTHONPATH" and not name.startswith("SPARK_")
     }
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(ROOT)],
+        [sys.executable, "-c", textwrap.dedent(BEGIN + PROGRAM), str(ROOT)],
         cwd=work,
         env={**environment, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,

@@ -232,7 +232,8 @@ def delete_table(storage: Storage, path: str) -> None:
         storage.delete_tree(directory)
     if getattr(storage, "is_object_store", False):
         # Not directory by directory, which takes requests for each partition.
-        storage.delete([info.path for info in storage.walk(paths.root) if not _is_below(info.path, paths.schema_dir)])
+        schemas = f"{paths.schema_dir}/"
+        storage.delete([info.path for info in storage.walk(paths.root) if not info.path.startswith(schemas)])
     else:
         for info in list_present(storage, paths.root):
             if not info.is_dir:
@@ -255,10 +256,6 @@ def check_free(storage: Storage, path: str) -> None:
         raise ConflictError(
             f"{path} is taken: there is {found}, though no table; move or delete it, or choose another name"
         )
-
-
-def _is_below(path: str, directory: str) -> bool:
-    return path.startswith(f"{directory}/")
 
 
 def _check_no_remains(env: Env, paths: TablePaths) -> None:
