@@ -38,6 +38,7 @@ from paimon_engine import open_table
 from tests.bench import compaction, lineitems, plots
 from tests.bench.contenders import A_ROW, STEPS
 from tests.bench.scale import __main__ as scaling
+from tests.support import paimon2
 from tests.support.pypaimon import HOME
 from tests.support.reference import reference_part
 
@@ -205,7 +206,7 @@ _MORE_WORK: Final = ("lookup-changelog", "deletion-vectors")
 def compactions(setting: Setting) -> Iterator[Line]:
     """Full compactions of eight runs on one thread, compared with reading and writing the same bytes, and with a merge
     by Arrow and NumPy alone that checks nothing; those with a changelog or deletion vectors, and of a plain process,
-    with the usual ones; and of Java's files with Java 0.9."""
+    with the usual ones; and of Java's files with Java 0.9 and Java 2.0."""
     for name in _CASES:
         with tempfile.TemporaryDirectory() as folder:
             path = compaction.make_table(Path(folder), name, setting.rows, lineitems.RUNS)
@@ -239,6 +240,7 @@ def _beside_java(setting: Setting) -> Iterator[Line]:
         acts = {
             OURS: partial(_compaction, compaction.WARM, 0, first.path),
             "Java 0.9, warm": java,
+            f"Java {paimon2.VERSION}, warm": partial(_paimon2, first.path),
             MERGED_PLAINLY: partial(_compaction, compaction.PLAIN_MERGE, 0, first.path),
         }
         yield from _in_turn("compaction, Java's files", acts, setting.rounds)
@@ -247,6 +249,11 @@ def _beside_java(setting: Setting) -> Iterator[Line]:
 def _java(folder: Path, rows: int) -> Cost:
     done = compaction.java(folder, rows, lineitems.RUNS)
     shutil.rmtree(folder)
+    return Cost(done.cpu_seconds, done.seconds)
+
+
+def _paimon2(path: Path) -> Cost:
+    done = compaction.paimon2(path)
     return Cost(done.cpu_seconds, done.seconds)
 
 

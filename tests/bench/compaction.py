@@ -50,6 +50,9 @@ from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
 from paimon_engine.format.parquet import ParquetWriter
 from paimon_engine.format.parquet_stored import READ_BUFFER_BYTES
 from tests.bench.plain_merge import plain_merge
+from tests.support.java_jars import classpath, compiled
+from tests.support.oracle import without_defaults
+from tests.support.paimon2 import ARTIFACT
 from tests.support.reference import reference_folder
 
 Numbers = npt.NDArray[np.int64]
@@ -317,7 +320,7 @@ def peak_mb() -> float:
 
 
 def run_apart(step: str, path: Path, number: int = 0, *, plain: bool = False) -> Cost:
-    """Runs a step in a new process, compactions on copies whose files are links.
+    """Runs a step in a new process, compactions on copies.
 
     A `plain` process has no settings for memory, as one that uses the engine as a library.
     """
@@ -326,7 +329,7 @@ def run_apart(step: str, path: Path, number: int = 0, *, plain: bool = False) ->
         changing = {"compaction": ["t"], TWO_THREADS: ["t"], IN_PARTS: ["t"], WARM: ["before", "t"]}
         for name in changing.get(step, []):
             copy = Path(folder) / name
-            shutil.copytree(path, copy, copy_function=lambda source, target: Path(target).hardlink_to(source))
+            _linked(path, copy)
         command = [sys.executable, "-m", "tests.bench.compaction", "--step", step, str(copy), str(number)]
         # As the command line has it.
         environment = {**os.environ} if plain else {**SETTINGS, **os.environ}
@@ -352,6 +355,31 @@ def java(folder: Path, rows: int, runs: int) -> JavaRun:
     done = subprocess.run([driver, "bench", *table, *settings], check=True, stdout=subprocess.PIPE)
     found = json.loads(done.stdout)["runs"][0]
     return JavaRun(folder / "t1" / "t", found["stored_rows"], found["compact_cpu_s"], found["compact_s"])
+
+
+def paimon2(path: Path) -> Cost:
+    """A full compaction by Java Paimon 2, after one of the same files, on copies.
+
+    Raises: pytest's `Skipped` where its jar cannot be had.
+    """
+    jars = f"{without_defaults()}:{classpath(ARTIFACT)}"
+    classes = f"{compiled((Path(__file__).parent / 'java' / 'TimedCompaction.java',), jars)}:{jars}"
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        copies = [Path(folder) / name for name in ("before", "t")]
+        for copy in copies:
+            _linked(path, copy)
+        java = ["java", "-Xmx6g", "-Duser.timezone=UTC", "-cp", classes, "TimedCompaction"]
+        done = subprocess.run([*java, folder, *map(str, copies)], check=True, stdout=subprocess.PIPE)
+        left = open_table(str(copies[-1])).snapshots()["total_record_count"][-1].as_py()
+    found = json.loads(done.stdout)
+    return Cost(found["cpu_s"], found["wall_s"], 0, left)
+
+
+def _linked(path: Path, copy: Path) -> None:
+    """A copy of a table whose data files are links; Java writes hints in place, which would change all copies of one."""
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("bucket-*"))
+    for folder in path.glob("bucket-*"):
+        shutil.copytree(folder, copy / folder.name, copy_function=os.link)
 
 
 # ── the whole ───────────────────────────────────────────────────────────────────────────────────
