@@ -41,7 +41,7 @@ from paimon_engine.table.branches_tags.branch_schemas import (
 from paimon_engine.table.branches_tags.branching import (
     branch_files,
     branch_root_files,
-    check_not_of_others,
+    check_origin_exists,
     existing_branch,
     finish_branch,
     is_unfinished,
@@ -95,7 +95,6 @@ from paimon_engine.table.state.snapshots import (
     list_tags,
     read_snapshot,
     read_tag,
-    readable_tags,
     same_commit,
     snapshot_ids,
     snapshots_newest_first,
@@ -195,20 +194,8 @@ def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
         return _result("already_done", table, spec.branch)
     write_branch(table, spec.branch, files, origin_text)
     if origin is not None:
-        _check_origin_exists(main, spec, origin, files)
+        check_origin_exists(main, spec.branch, origin, spec.tag, files)
     return _result("created", table, spec.branch)
-
-
-def _check_origin_exists(main: TableHandle, spec: CreateBranch, origin: Snapshot, files: Mapping[str, bytes]) -> None:
-    """An expiry or deletion that began before the branch was created did not know of it."""
-    snapshots = snapshots_newest_first(main, newer_than=origin.id - 1)
-    kept = (*snapshots, *(tag.snapshot for tag in readable_tags(main)[0]))
-    if not any(same_commit(other, origin) for other in kept):
-        check_not_of_others(main, spec.branch, files)
-        remove_branch_files(main, spec.branch)
-        raise ConflictError(
-            f"snapshot {origin.id} of {main.paths.root} expired while branch {spec.branch!r} was made; try a newer one"
-        )
 
 
 @action

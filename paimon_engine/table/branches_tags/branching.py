@@ -9,7 +9,8 @@ Source: `FileSystemBranchManager` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from paimon_engine.errors import ConflictError, NotFoundError, StorageError, UnsupportedError
@@ -20,7 +21,15 @@ from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.reach.reachability import all_roots, with_branch_paths
 from paimon_engine.table.state.changelogs import without_lost_changelog
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered
-from paimon_engine.table.state.snapshots import branch_exists, branches, snapshot_ids
+from paimon_engine.table.state.snapshots import (
+    branch_exists,
+    branches,
+    read_snapshot,
+    read_tag,
+    readable_tags,
+    same_commit,
+    snapshot_ids,
+)
 
 
 def refuse_server(table: TableHandle) -> None:
@@ -169,6 +178,31 @@ def branch_root_files(table: TableHandle, name: str) -> list[str]:
     paths = TablePaths(table.paths.root, name)
     found = sorted(info.path for info in table.env.storage.walk(paths.branch_root))
     return sorted(found, key=lambda path: not path.startswith(f"{paths.schema_dir}/"))
+
+
+def check_origin_exists(
+    main: TableHandle, branch: str, origin: Snapshot, tag: str | None, files: Mapping[str, bytes]
+) -> None:
+    """Removes a new branch if the snapshot it was made from is gone: an expiry that began before did not know of it.
+
+    `tag` is the one that it was made from, if any. Raises: ConflictError, after the branch has been removed.
+    """
+    if not any(same_commit(other, origin) for other in _versions(main, origin.id, tag)):
+        check_not_of_others(main, branch, files)
+        remove_branch_files(main, branch)
+        raise ConflictError(
+            f"snapshot {origin.id} of {main.paths.root} expired while branch {branch!r} was made; try a newer one"
+        )
+
+
+def _versions(main: TableHandle, snapshot_id: int, tag: str | None) -> Iterator[Snapshot]:
+    """The tag of that name, the snapshot of that id, and then all tags, of which there may be many; what is there."""
+    if tag is not None:
+        with suppress(NotFoundError):
+            yield read_tag(main, tag).snapshot
+    with suppress(NotFoundError):
+        yield read_snapshot(main, snapshot_id)
+    yield from (found.snapshot for found in readable_tags(main)[0])
 
 
 def remove_branch_files(table: TableHandle, name: str) -> None:
