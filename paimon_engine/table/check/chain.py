@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paimon_engine.meta.file_set import live_files
-from paimon_engine.meta.manifest import FileIdentity, ManifestEntry, ManifestFile, counts
+from paimon_engine.meta.manifest import ManifestEntry, ManifestFile, counts
+from paimon_engine.table.check.current_files import CurrentFiles
 from paimon_engine.table.reach.reachability import Root
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import may_hold_partitions
@@ -28,24 +28,25 @@ class Chain:
             if root.is_snapshot:
                 self._owners.setdefault(_commit_of(root), set()).add(root.branch)
         self._last: Root | None = None
-        self._live: frozenset[FileIdentity] = frozenset()
 
-    def broken(self, root: Root, base: Iterable[ManifestEntry], live: Sequence[ManifestEntry]) -> str | None:
-        """What the base of a snapshot has that the one before has not, or lacks; None if nothing is wrong.
+    def broken(self, root: Root, base: Sequence[ManifestFile], live: CurrentFiles) -> str | None:
+        """How the base of a snapshot differs from `live`, the files of the one before; None if nothing is wrong.
 
-        Raises: CorruptTableError if the base removes what it never added.
+        Raises: FoldError if the base removes what it never added.
         """
-        before, last = self._live, self._last
-        self._last, self._live = root, frozenset(entry.identity for entry in live)
+        last = self._last
         if last is None or (last.branch, last.snapshot.id + 1) != (root.branch, root.snapshot.id):
             return None
-        taken = frozenset(entry.identity for entry in live_files(base))
-        if taken == before or self._owners.get(_commit_of(last)) != self._owners.get(_commit_of(root)):
+        lost, foreign = live.differences(base)
+        if not (lost or foreign) or self._owners.get(_commit_of(last)) != self._owners.get(_commit_of(root)):
             return None
-        lost, foreign = sorted(item.name for item in before - taken), sorted(item.name for item in taken - before)
         parts = [f"lacks {len(lost)} of its files, such as {lost[0]}"] if lost else []
         parts += [f"has {len(foreign)} others, such as {foreign[0]}"] if foreign else []
         return f"does not continue snapshot {last.snapshot.id}: its base {' and '.join(parts)}"
+
+    def saw(self, root: Root) -> None:
+        """Takes note of a snapshot whose live files are known now."""
+        self._last = root
 
 
 def _commit_of(root: Root) -> tuple[int, str]:

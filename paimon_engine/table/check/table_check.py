@@ -26,30 +26,26 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-import numpy as np
-
 from paimon_engine.errors import CorruptTableError, NotFoundError, naming
 from paimon_engine.executor import Executor, LocalExecutor
-from paimon_engine.format.bitmaps import RowBitmap
-from paimon_engine.format.deletion_vector import decode_index_file
-from paimon_engine.meta.conflict import find_conflicts
-from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.conflict import Bucket, find_conflicts
 from paimon_engine.meta.files_beside import rows_in
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.snapshot_order import number_problem
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.check.chain import Chain, latest_roots, miscounted, outside_statistics
+from paimon_engine.table.check.current_files import CurrentFiles, FilesChanged
 from paimon_engine.table.check.findings import FINDINGS, Problem, problem_at
 from paimon_engine.table.check.footers import footer_problem
+from paimon_engine.table.check.index_files import IndexFilesCheck
 from paimon_engine.table.check.locations import FileLocations
 from paimon_engine.table.check.repeated_keys import repeated_keys
 from paimon_engine.table.check.rows import FileToRead, read_rows
 from paimon_engine.table.files.file_index import check_indexes
-from paimon_engine.table.files.hash_index import hash_files, read_hashes
+from paimon_engine.table.files.hash_index import hash_files
 from paimon_engine.table.reach.reachability import (
     Root,
     RootFiles,
@@ -62,7 +58,7 @@ from paimon_engine.table.reach.reachability import (
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, bucket_path, numbered, read_schema_file
 from paimon_engine.table.state.hints import stale_latest_hint
-from paimon_engine.table.state.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.state.manifests import lists_of, live_index_files, read_manifest
 from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import consumers
 from paimon_engine.table.state.statistics import read_statistics
@@ -139,7 +135,7 @@ def _examine(
         *_ahead(roots),
         *_hints(table, roots),
     ]
-    for root in roots:
+    for root in sorted(roots, key=_place):
         try:
             problems += check.problems_of_changelog(root) if root.is_changelog else check.problems_of(root)
         except FINDINGS as error:
@@ -156,6 +152,11 @@ def _examine(
     found = tuple(dict.fromkeys(problems))
     counted = check.manifest_count, check.data_file_count, rows, len(check.locations.closed)
     return Examination(found, len(roots), *counted, tuple(notes)), roots
+
+
+def _place(root: Root) -> tuple[bool, str, bool, int]:
+    """Main first; snapshots of a branch before what outlives them; in the order of time, so that little changes."""
+    return root.branch != MAIN_BRANCH, root.branch, not root.is_snapshot, root.snapshot.id
 
 
 def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
@@ -205,7 +206,10 @@ def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
 
 
 class _Check:
-    """Looks at each manifest, directory and data file once, not once per root."""
+    """Looks at each manifest, directory and data file once, not once per root.
+
+    Of a root's live files those are looked at that the root before it has not.
+    """
 
     def __init__(self, table: TableHandle, depth: Depth, roots: Sequence[Root], *, footers: bool) -> None:
         self.to_read: list[FileToRead] = []
@@ -214,6 +218,7 @@ class _Check:
         self._depth = depth
         self._footers = footers
         self.locations = FileLocations(table)
+        self._index_files = IndexFilesCheck(table, self.locations)
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._checked: set[str] = set()
         self._noted: set[str] = set()
@@ -221,9 +226,11 @@ class _Check:
         self._indexed: set[FileIdentity] = set()
         self._described: set[FileIdentity] = set()
         self._schemas: set[tuple[str, int]] = set()
-        self._hash_indexes_checked: set[tuple[str, ...]] = set()
-        self._vectors: dict[str, dict[str, RowBitmap]] = {}
+        self._live = CurrentFiles(self._entries)
+        self._conflicts: dict[Bucket, str] = {}
+        self._several_counts: dict[bytes, list[int]] = {}
         self._chain = Chain(roots)
+        self._sound: dict[tuple[str, int], Snapshot] = {}
 
     @property
     def manifest_count(self) -> int:
@@ -235,25 +242,42 @@ class _Check:
 
         Raises: PaimonError if its metadata cannot be read.
         """
+        key = root.branch, root.snapshot.id
+        # What a tag keeps of a snapshot that is still there has been checked with it.
+        if self._sound.get(key) == root.snapshot:
+            return []
+        problems = self._problems_of(root)
+        if root.is_snapshot and not problems:
+            self._sound[key] = root.snapshot
+        return problems
+
+    def _problems_of(self, root: Root) -> list[Problem]:
+        """Goes on to a root. Raises: PaimonError if its metadata cannot be read."""
         files = root_files(self._table, root.snapshot)
         problems = list(self._sizes(root, files.metadata))
         with naming(lists_of(self._table, root.snapshot)):
-            live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest))
-        problems += self._chain_of(root, live) if root.is_snapshot else ()
+            if root.is_snapshot:
+                broken = self._chain.broken(root, files.manifests[: files.base_count], self._live)
+                problems += [] if broken is None else [Problem(root.label, broken)]
+            change = self._live.move_to(files.manifests)
+        if root.is_snapshot:
+            self._chain.saw(root)
         problems += self._manifests_of([*files.manifests, *files.changelog_manifests])
-        problems += self._counts(root, live)
-        problems += self._buckets(root, live)
+        problems += self._counts(root, files.manifests[files.base_count :])
+        problems += self._buckets(root, change)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
         problems += self._changelog_count(root, files, changelog)
-        problems += self._manifest_problems(live, root, are_ordered=self._table.options.snapshot_ordering)
+        problems += self._manifest_problems(change.added, root, are_ordered=self._table.options.snapshot_ordering)
         problems += self._manifest_problems(changelog, root)
-        self._note(root, live)
+        self._note(root, change.added)
         if self._depth is Depth.METADATA:
             return problems
-        problems += self._data(root, [*live, *changelog])
-        problems += self._file_indexes(root, live)
+        problems += self._data(root, [*change.added, *changelog])
+        problems += self._file_indexes(root, change.added)
         problems += self._statistics(root)
-        return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
+        index_files = live_index_files(self._table, root.snapshot)
+        found = self._index_files.problems_of(index_files, self._live)
+        return [*problems, *(Problem(root.label, what) for what in found)]
 
     def problems_of_changelog(self, root: Root) -> list[Problem]:
         """Problems of what a changelog names that outlives its snapshot, without the files that expiry has deleted.
@@ -281,10 +305,10 @@ class _Check:
         if is_known and (stated or 0) != records and (stated is not None or not records):
             yield Problem(root.label, f"says {stated} changelog records, its files have {records}")
 
-    def _note(self, root: Root, live: Sequence[ManifestEntry]) -> None:
+    def _note(self, root: Root, added: Sequence[ManifestEntry]) -> None:
         is_dynamic = self._depth is Depth.ROWS and self._table.schema.bucket_mode is BucketMode.DYNAMIC
         indexes = hash_files(live_index_files(self._table, root.snapshot)) if is_dynamic else {}
-        for entry in live:
+        for entry in added:
             if entry.file.name in self._noted or "$" in entry.file.name or self.locations.directory(entry) is None:
                 continue
             self._noted.add(entry.file.name)
@@ -297,12 +321,6 @@ class _Check:
         if manifest.name not in self._manifests:
             self._manifests[manifest.name] = read_manifest(self._table, manifest.name, manifest)
         return self._manifests[manifest.name]
-
-    def _chain_of(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        base = read_manifest_list(self._table, root.snapshot.base_manifest_list)
-        reason = self._chain.broken(root, (entry for item in base for entry in self._entries(item)), live)
-        if reason is not None:
-            yield Problem(root.label, reason)
 
     def _sizes(self, root: Root, metadata: Mapping[str, int | None]) -> Iterator[Problem]:
         changelog = root.snapshot.changelog_manifest_list
@@ -349,101 +367,39 @@ class _Check:
                 except FINDINGS as error:
                     yield Problem(paths.schema(file.schema_id), str(error))
 
-    def _counts(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        snapshot = root.snapshot
-        total = sum(entry.file.row_count for entry in live)
+    def _counts(self, root: Root, delta_manifests: Sequence[ManifestFile]) -> Iterator[Problem]:
+        snapshot, total = root.snapshot, self._live.rows
         if snapshot.total_record_count not in (None, total):
             yield Problem(root.label, f"says {snapshot.total_record_count} records, its files have {total}")
         if snapshot.delta_record_count is None:
             return
         delta = sum(
             entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
-            for manifest in read_manifest_list(self._table, snapshot.delta_manifest_list)
+            for manifest in delta_manifests
             for entry in self._entries(manifest)
         )
         if snapshot.delta_record_count != delta:
             yield Problem(root.label, f"says {snapshot.delta_record_count} records more, its delta has {delta}")
 
-    def _buckets(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+    def _buckets(self, root: Root, change: FilesChanged) -> Iterator[Problem]:
         """Problems of the live files of one root with each other: overlapping keys, and several numbers of buckets."""
         key_type = self._table.schema.run_key_type
-        # Each live file alone fits into an empty bucket: any conflict is one between live files.
+        for bucket in change.buckets:
+            self._conflicts.pop(bucket, None)
+        # Each live file alone fits into an empty bucket: any conflict is one between live files, by their keys.
+        touched = [] if key_type is None else [one for bucket in change.buckets for one in self._live.of_bucket(bucket)]
         with naming(lists_of(self._table, root.snapshot)):
-            conflicts = find_conflicts([], live, key_type=key_type, overwrite=False)
-        for conflict in conflicts:
-            yield Problem(root.label, f"bucket {conflict.bucket}: {conflict.reason}")
-        totals: dict[bytes, set[int]] = {}
-        for entry in live:
-            if entry.total_buckets > 0:
-                totals.setdefault(entry.partition, set()).add(entry.total_buckets)
-        for numbers in totals.values():
-            if len(numbers) > 1:
-                yield Problem(root.label, f"a partition has {sorted(numbers)} buckets")
-
-    def _deletion_vectors(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        """Problems of the vectors of a snapshot: missing, damaged, or of files that are not live."""
-        owners = {entry.file.name: entry for entry in live}
-        for file in live_index_files(self._table, root.snapshot):
-            path = self.locations.of_index(file) if file.kind == DELETION_VECTORS else None
-            if path is None or self._is_missing(path, file):
-                continue
-            try:
-                vectors = self._vectors_of(file, path)
-            except FINDINGS as error:
-                yield Problem(root.label, str(error))
-                continue
-            if len(vectors) != file.row_count:
-                yield Problem(root.label, f"{path} has {len(vectors)} vectors, its manifest says {file.row_count}")
-            for vector in file.vectors:
-                deleted = vectors[vector.data_file]
-                if vector.cardinality not in (None, len(deleted)):
-                    what = f"marks {len(deleted)} rows as deleted, its manifest says {vector.cardinality}"
-                    yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
-                # Vectors of missing files mark nothing.
-                if (owner := owners.get(vector.data_file)) is None:
-                    continue
-                rows = owner.file.row_count
-                if deleted.last >= rows:
-                    what = f"marks row {deleted.last} as deleted, the file has {rows} rows"
-                    yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
-                if (owner.partition, owner.bucket) != (file.partition, file.bucket):
-                    what = f"is stored for bucket {file.bucket}, but the file is in {owner.bucket} or another partition"
-                    yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
-
-    def _hash_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        """Problems of hash indexes; a set of them is checked once, however many snapshots share it."""
-        indexes = hash_files(live_index_files(self._table, root.snapshot))
-        if self._table.schema.bucket_mode is BucketMode.DYNAMIC:
-            without = {(entry.partition, entry.bucket) for entry in live} - indexes.keys()
-            for _, bucket in sorted(without):
-                yield Problem(root.label, f"bucket {bucket} has files but no hash index")
-        partitions: dict[bytes, list[IndexFile]] = {}
-        for (partition, _), file in indexes.items():
-            path = self.locations.of_index(file)
-            if path is not None and not self._is_missing(path, file):
-                partitions.setdefault(partition, []).append(file)
-        for files in partitions.values():
-            names = tuple(sorted(file.name for file in files))
-            if names in self._hash_indexes_checked:
-                continue
-            self._hash_indexes_checked.add(names)
-            try:
-                hashes = np.sort(np.concatenate([read_hashes(self._table, file) for file in files]))
-            except FINDINGS as error:
-                yield Problem(root.label, str(error))
-                continue
-            if (hashes[1:] == hashes[:-1]).any():
-                yield Problem(root.label, f"a hash is in two of the hash indexes {', '.join(names)}")
-
-    def _is_missing(self, path: str, file: IndexFile) -> bool:
-        """Whether it is missing, which is reported with the metadata if it belongs in the table."""
-        return file.external_path is None and self.locations.size_bytes(path) is None
-
-    def _vectors_of(self, file: IndexFile, path: str) -> dict[str, RowBitmap]:
-        if path not in self._vectors:
-            ranges = {vector.data_file: (vector.offset, vector.length) for vector in file.vectors}
-            self._vectors[path] = decode_index_file(self.locations.store(path).read(path), ranges, path)
-        return self._vectors[path]
+            conflicts = find_conflicts([], touched, key_type=key_type, overwrite=False)
+        self._conflicts.update({(one.partition, one.bucket): one.reason for one in conflicts})
+        for (_, number), reason in self._conflicts.items():
+            yield Problem(root.label, f"bucket {number}: {reason}")
+        for partition in {partition for partition, _ in change.buckets}:
+            counts = self._live.bucket_counts(partition)
+            self._several_counts.pop(partition, None)
+            if len(counts) > 1:
+                self._several_counts[partition] = counts
+        for counts in self._several_counts.values():
+            yield Problem(root.label, f"a partition has {counts} buckets")
 
     def _data(self, root: Root, entries: Sequence[ManifestEntry]) -> list[Problem]:
         """Problems of the data files of these entries: existence, size, Parquet footers. Each path is checked once."""
@@ -478,8 +434,8 @@ class _Check:
         except FINDINGS as error:
             yield Problem(root.label, str(error))
 
-    def _file_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        fresh = [entry for entry in live if entry.identity not in self._indexed and self.locations.directory(entry)]
+    def _file_indexes(self, root: Root, added: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        fresh = [entry for entry in added if entry.identity not in self._indexed and self.locations.directory(entry)]
         self._indexed.update(entry.identity for entry in fresh)
         with_index = [entry for entry in fresh if entry.file.embedded_file_index is not None or entry.file.extra_files]
         for reason in in_threads(self._table, _index_problem, with_index):

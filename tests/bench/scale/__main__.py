@@ -68,6 +68,17 @@ def _delete_tag(warehouse: str, size: int) -> Act:
     return lambda: table.delete_tag(name)
 
 
+def _verify_metadata(warehouse: str, size: int) -> Act:
+    table = tables.opened(warehouse)
+
+    def act() -> None:
+        found = table.verify(depth="metadata")
+        if found.status != "sound":
+            raise RuntimeError(f"a made-up table is {found}")
+
+    return act
+
+
 def _remove_orphans(warehouse: str, size: int) -> Act:
     table = tables.opened(warehouse)
 
@@ -158,6 +169,9 @@ GROUPS: Final = {
         (100, 1_000),
         (),
         (Step("list tags", _system_table("tags")), Step("delete a tag", _delete_tag)),
+    ),
+    "checks": Group(
+        "files", tables.table_with_tags, (10_000, 100_000), (), (Step("verify metadata, 50 tags", _verify_metadata),)
     ),
     "orphans": Group("files", tables.with_orphans, (20_000, 200_000), (), (Step("remove orphans", _remove_orphans),)),
     "commits": Group(

@@ -41,6 +41,7 @@ ROWS: Final = pa.schema(
 )
 SMALL_ROWS: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 _KEYS: Final = 50
+_TAGS: Final = 50
 
 
 def rows_of(days: list[int]) -> pa.Table:
@@ -71,6 +72,16 @@ def handle(warehouse: str) -> TableHandle:
 def append_table(warehouse: str, files: int) -> None:
     """Live files of an append table without buckets, in metadata alone, in 100 partitions."""
     _with_files(warehouse, files, _REAL_PARTITIONS, keyed=False)
+
+
+def table_with_tags(warehouse: str, files: int) -> None:
+    """An append table of so many files and 50 tags, one after each of 50 further commits."""
+    append_table(warehouse, files)
+    table = opened(warehouse)
+    for number in range(_TAGS):
+        table.write(rows_of([number]))
+        table.create_tag(f"tag-{number:02}")
+    table.expire_snapshots(retain_max=1, retain_min=1)
 
 
 def keyed_table(warehouse: str, files: int) -> None:
