@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 PROJECT = Path(__file__).resolve().parents[1]
 PACKAGES = ("paimon_engine", "airflow_provider_paimon")
 FILE_LINES_MAX = 500
@@ -38,6 +36,7 @@ NOT_OURS = {
 TEXTS = {".py", ".toml", ".md", ".sh", ".cfg", ".txt", ".yml", ".yaml", ".json", ""}
 
 
+@cache
 def _sources() -> list[Path]:
     return sorted(path for package in PACKAGES for path in (PROJECT / package).rglob("*.py"))
 
@@ -73,41 +72,49 @@ def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-@pytest.mark.parametrize("path", _sources(), ids=_name)
-def test_files_have_one_subject(path: Path):
-    text = path.read_text(encoding="utf-8")
-
-    assert text.count("\n") <= FILE_LINES_MAX, "split the file by concept"
-    assert path.stem not in HELPER_NAMES, "name the file for its subject"
+# A test looks at all files: one for each of them made 3,000 tests, each slower than its check.
 
 
-@pytest.mark.parametrize("path", _sources(), ids=_name)
-def test_functions_fit_on_a_screen(path: Path):
-    functions = [node for node in ast.walk(_tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+def test_files_have_one_subject():
+    lines = {_name(path): path.read_text(encoding="utf-8").count("\n") for path in _sources()}
 
-    long = {f"{node.name}:{node.lineno}": _body_lines(node) for node in functions if _body_lines(node) > BODY_LINES_MAX}
-
-    assert long == {}
+    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}, "split it by concept"
+    assert [_name(path) for path in _sources() if path.stem in HELPER_NAMES] == [], "name the file for its subject"
 
 
-@pytest.mark.parametrize("path", _sources(), ids=_name)
-def test_nothing_is_left_open(path: Path):
-    lines = path.read_text(encoding="utf-8").splitlines()
+def test_functions_fit_on_a_screen():
+    found = [
+        f"{_name(path)}:{node.lineno}: {node.name} has {_body_lines(node)} lines"
+        for path in _sources()
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _body_lines(node) > BODY_LINES_MAX
+    ]
 
-    assert [line for line in lines if LEFT_OPEN.search(line)] == []
+    assert found == []
 
 
-@pytest.mark.parametrize("path", _sources(), ids=_name)
-def test_nothing_is_aborted_by_an_interruption_that_nobody_sent(path: Path):
+def test_nothing_is_left_open():
+    found = [
+        f"{_name(path)}:{number}: {line.strip()}"
+        for path in _sources()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if LEFT_OPEN.search(line)
+    ]
+
+    assert found == []
+
+
+def test_nothing_is_aborted_by_an_interruption_that_nobody_sent():
     """Work is given up by `abort`; KeyboardInterrupt and SystemExit come from people and are only caught."""
-    tree = _tree(path)
-    caught = {
-        id(name) for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) for name in _names_in(node.type)
-    }
+    found = []
+    for path in _sources():
+        tree = _tree(path)
+        handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+        caught = {id(name) for node in handlers for name in _names_in(node.type)}
+        made = [name for name in _names_in(tree) if name.id in INTERRUPTIONS and id(name) not in caught]
+        found += [f"{_name(path)}:{name.lineno}: {name.id}" for name in made]
 
-    made = [name.lineno for name in _names_in(tree) if name.id in INTERRUPTIONS and id(name) not in caught]
-
-    assert made == []
+    assert found == []
 
 
 def _names_in(tree: ast.AST | None) -> list[ast.Name]:
@@ -134,11 +141,8 @@ def test_the_name_of_a_type_means_one_thing():
     assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("path", _sources(), ids=_name)
-def test_modules_say_what_they_are(path: Path):
-    tree = _tree(path)
-
-    assert not tree.body or ast.get_docstring(tree), "begin with a docstring"
+def test_modules_say_what_they_are():
+    assert [_name(path) for path in _sources() if _tree(path).body and not ast.get_docstring(_tree(path))] == []
 
 
 def test_no_file_knows_one_machine():
@@ -152,22 +156,13 @@ def test_no_file_knows_one_machine():
     assert found == []
 
 
-def _imported(path: Path) -> Iterator[str]:
-    """Names of the modules that a file imports, and of what it imports from them."""
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module or ''}.{alias.name}" for alias in node.names)
-
-
 def test_no_module_imports_from_a_test_module():
     """What several tests need is in `tests/support` or in a helper module of their folder."""
+    from_a_test = re.compile(r"^ *from tests\.[\w.]*\btest_\w+ import .*", re.MULTILINE)
     found = [
-        f"{_name(path)}: {name}"
+        f"{_name(path)}: {line}"
         for path in sorted((PROJECT / "tests").rglob("*.py"))
-        for name in _imported(path)
-        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split(".")[:-1])
+        for line in from_a_test.findall(path.read_text(encoding="utf-8"))
     ]
 
     assert found == []
