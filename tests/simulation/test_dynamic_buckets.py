@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine.actions.write import CommitAttributes, write_arrow
-from paimon_engine.table.read.reader import read_snapshot_rows
+from paimon_engine.table.read.open_read import open_read
+from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id
 from tests.support.key_places import assert_each_key_in_one_bucket
@@ -49,9 +50,8 @@ def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None
     storage.rival = None
 
     assert sorted(acknowledged) == list(range(1, (latest_snapshot_id(table) or 0) + 1))
-    found = {
-        row["k"]: row["v"] for batch in read_snapshot_rows(table, latest_snapshot(table)) for row in batch.to_pylist()
-    }
+    _, batches = open_read(table, ReadRequest())
+    found = {row["k"]: row["v"] for batch in batches for row in batch.to_pylist()}
     assert found.keys() == may_be.keys()
     assert all(value in may_be[key] for key, value in found.items())
     assert_each_key_in_one_bucket(table)

@@ -18,12 +18,13 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.predicate import parse_where
 from paimon_engine.storage import MemoryStorage, storage_for
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.compaction.rewrite import RewriteTask, rewrite
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.read.reader import read_schema, read_snapshot_rows
+from paimon_engine.table.read.open_read import open_read
+from paimon_engine.table.read.read_request import ReadRequest
+from paimon_engine.table.read.reader import read_schema
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries, live_index_files
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -96,9 +97,9 @@ class Subject:
 
     def read(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The table's rows, sorted by all columns that can be sorted."""
-        predicate = None if where is None else parse_where(where)
-        batches = read_snapshot_rows(self.handle, self.snapshot, columns=columns, where=predicate)
-        rows = pa.Table.from_batches(batches, read_schema(self.handle, columns))
+        names = None if columns is None else tuple(columns)
+        schema, batches = open_read(self.handle, ReadRequest(columns=names, where=where))
+        rows = pa.Table.from_batches(batches, schema)
         keys = [(field.name, "ascending") for field in rows.schema if not pa.types.is_nested(field.type)]
         return rows.sort_by(keys) if keys else rows
 

@@ -10,7 +10,9 @@ import pytest
 from paimon_engine import open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.predicate import And, Compare, In, IsNull, Or, Predicate
-from paimon_engine.table.read.reader import RowSelection, read_schema, read_snapshot_rows, read_split
+from paimon_engine.table.read.open_read import open_read
+from paimon_engine.table.read.read_request import ReadRequest
+from paimon_engine.table.read.reader import RowSelection, read_schema, read_split
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -61,9 +63,8 @@ def predicate_of(value: list[Any]) -> Predicate:
 
 def filtered(case: Case, where: Predicate) -> pa.Table:
     table = load_table(str(case.table), EnvConfig(str(case.table)))
-    return pa.Table.from_batches(
-        read_snapshot_rows(table, latest_snapshot(table), where=where), read_schema(table, None)
-    )
+    schema, batches = open_read(table, ReadRequest(where=where))
+    return pa.Table.from_batches(batches, schema)
 
 
 def with_buckets(case: Case) -> pa.Table:

@@ -19,7 +19,8 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row
 from paimon_engine.meta.manifest import FileSource
-from paimon_engine.table.read.reader import read_snapshot_rows
+from paimon_engine.table.read.open_read import open_read
+from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.write.writer import write_batches, write_state
 from tests.support.canonical import Row, assert_same_rows, rows_of
@@ -168,9 +169,9 @@ def test_a_full_buffer_is_flushed_largest_bucket_first(make_table: MakeTable):
 def test_append_tables_keep_all_rows_in_order(make_table: MakeTable):
     table = make_table(KV).write({"k": [2, 1, 2], "v": ["a", "b", "a"]})
 
-    batches = read_snapshot_rows(table.handle, table.snapshot)
+    schema, batches = open_read(table.handle, ReadRequest())
 
-    assert pa.Table.from_batches(batches)["k"].to_pylist() == [2, 1, 2]
+    assert pa.Table.from_batches(batches, schema)["k"].to_pylist() == [2, 1, 2]
     (file,) = table.files
     assert (file.min_key, file.max_sequence_number, file.delete_row_count) == (EMPTY_ROW, 2, 0)
 

@@ -25,7 +25,6 @@ from paimon_engine.meta.column_files import Group, anchor, blob_shares, column_s
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.row_tracking import first_row_id
 from paimon_engine.meta.schema import KEY_PREFIX, VALUE_KIND
-from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import (
     And,
     Predicate,
@@ -52,7 +51,7 @@ from paimon_engine.table.files.projection import narrowed, path_of, projected, p
 from paimon_engine.table.read.batches import in_step
 from paimon_engine.table.read.blob_values import BlobColumns
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
-from paimon_engine.table.read.scan import plan_splits, usable_conjuncts
+from paimon_engine.table.read.scan import usable_conjuncts
 from paimon_engine.table.read.split import Split
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.types import is_blob
@@ -104,22 +103,6 @@ def check_rows(table: TableHandle, rows: RowSelection) -> pa.Schema:
     if rows.where is not None:
         bind(rows.where, read_schema(table, None, with_row_kinds=rows.with_row_kinds))
     return read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
-
-
-def read_snapshot_rows(
-    table: TableHandle,
-    snapshot: Snapshot | None,
-    *,
-    columns: Sequence[str] | None = None,
-    where: Predicate | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a snapshot, bucket by bucket, in `read_schema`. The table must be at the snapshot's schema.
-
-    Raises: UnsupportedError, InvalidArgumentError, NotFoundError, CorruptTableError.
-    """
-    rows = RowSelection(None if columns is None else tuple(columns), where)
-    check_rows(table, rows)
-    yield from read_splits(table, plan_splits(table, snapshot, where), rows)
 
 
 def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection) -> Iterator[pa.RecordBatch]:
