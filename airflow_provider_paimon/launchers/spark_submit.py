@@ -32,7 +32,6 @@ from airflow_provider_paimon.launchers.watching import Watch, forget, running_of
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-_STANDALONE: Final = "spark://"
 _KUBERNETES: Final = "k8s://"
 _MASTER: Final = re.compile(r"yarn|local(\[.+\])?|spark://[^\s/:]+:\d+(,[^\s/:]+:\d+)*|k8s://\S+")
 _MODES: Final = ("client", "cluster")

@@ -60,10 +60,10 @@ def required_integer(record: Mapping[str, Any], key: str, low: int = LONG_MIN, h
     return _checked_integer(record[key], key, low, high)
 
 
-def integer_or_none(record: Mapping[str, Any], key: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int | None:
-    """An integer within bounds; None where it is missing or null. Raises: ValueError."""
+def integer_or_none(record: Mapping[str, Any], key: str, low: int = LONG_MIN) -> int | None:
+    """An integer of 64 bits, from `low` on; None where it is missing or null. Raises: ValueError."""
     value = record.get(key)
-    return None if value is None else _checked_integer(value, key, low, high)
+    return None if value is None else _checked_integer(value, key, low, LONG_MAX)
 
 
 def _checked_integer(value: Any, key: str, low: int, high: int) -> int:

@@ -5,7 +5,6 @@ Source: `FileStorePathFactory`, `PartitionPathUtils`, `InternalRowPartitionCompu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -163,11 +162,6 @@ class TablePaths:
 def escape_path_name(text: str) -> str:
     """Text with the characters that directory names must not contain replaced by `%` and two hex digits."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
-
-
-def unescape_path_name(text: str) -> str:
-    """Inverse of `escape_path_name`; a lone `%` stays."""
-    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
 def partition_path(partition_type: RowType, values: Sequence[Any], *, default_name: str, legacy_name: bool) -> str:

@@ -28,7 +28,6 @@ _COMPARE: Final[Mapping[Operator, Callable[[Any, Any], Any]]] = {
 }
 # Not by `pa.scalar`, which imports pandas where that is installed: half a second of the start of a process.
 _UNKNOWN: Final = pa.nulls(1, pa.bool_())[0]
-_LAST_BEFORE_SURROGATES: Final = 0xD7FF
 _TRUE, _FALSE = pa.Array.from_buffers(pa.bool_(), 2, [None, pa.py_buffer(b"\x01")])
 
 

@@ -30,7 +30,6 @@ from paimon_engine.storage.locations import normal_path
 _OURS: Final = "paimon.path"
 _MAIN: Final = "main"
 _TRIES: Final = 3
-_DUMMY: Final = {"type": "boolean", "required": False}
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def _help(hint: Any) -> str:
     return next((mark for mark in reversed(typing.get_args(hint)) if isinstance(mark, str)), "")
 
 
-def check_fields(spec: Any, edge: Edge = _HERE) -> None:
+def check_fields(spec: Any) -> None:
     """Reads every field of a dataclass by its kind, and checks it by its annotation.
 
     Raises: InvalidArgumentError naming the spec, the field, its value and what is allowed.
@@ -127,7 +127,7 @@ def check_fields(spec: Any, edge: Edge = _HERE) -> None:
     for item in fields_of(kind):
         given = getattr(spec, item.name)
         # A field that is not printed may contain a secret.
-        value = _read_field(name_of_spec(kind), item, given, edge)
+        value = _read_field(name_of_spec(kind), item, given, _HERE)
         if value is not given:
             object.__setattr__(spec, item.name, value)
 

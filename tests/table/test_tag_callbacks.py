@@ -27,7 +27,7 @@ from paimon_engine.errors import ConflictError
 from paimon_engine.jobs import Job, TableRef
 from paimon_engine.jobs import run as run_job
 from paimon_engine.storage import LocalStorage
-from paimon_engine.table.branches_tags.tag_callbacks import ENTRY_POINTS
+from paimon_engine.table.branches_tags.tag_callbacks import TAG_CALLBACKS
 from tests.support import tag_hooks
 from tests.support.tag_hooks import Heard
 from tests.support.world import HOUR_MS
@@ -446,7 +446,7 @@ def test_a_table_cannot_name_what_is_to_be_imported(name: str, heard: Heard, mon
     monkeypatch.delitem(sys.modules, "tag_hooks_of_acme", raising=False)
     history = History({"tag.callbacks": name}).write("a")
 
-    with pytest.raises(UnsupportedError, match=ENTRY_POINTS) as raised:
+    with pytest.raises(UnsupportedError, match=TAG_CALLBACKS.group) as raised:
         history.tag("t")
     assert len(str(raised.value)) < 1_000
 

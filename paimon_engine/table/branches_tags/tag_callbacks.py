@@ -54,4 +54,3 @@ class TagCallback(Protocol):
 TAG_CALLBACKS: Final[CallbackKind[TagCallback]] = CallbackKind(
     "tag", "tag.callbacks", "tag.callback.#.param", TagCallback, "tag_created or tag_deleted"
 )
-ENTRY_POINTS: Final = TAG_CALLBACKS.group

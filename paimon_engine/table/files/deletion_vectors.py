@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paimon_engine.errors import damaged
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
@@ -128,6 +127,3 @@ class VectorReader:
         for name, location in members.items():
             first = location.offset - begin
             self._frames[name] = data[first : first + location.length + FRAME_BYTES]
-
-
-NO_VECTORS: Final[Mapping[str, VectorLocation]] = MappingProxyType({})

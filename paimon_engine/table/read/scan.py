@@ -129,15 +129,13 @@ def visible_entries(
     snapshot: Snapshot | None,
     where: Predicate | None = None,
     *,
-    by_buckets: bool = False,
     statistics: bool = True,
 ) -> list[ManifestEntry]:
     """Live entries of partitions that can match, but for files whose rows no reader gets to see yet.
 
-    With `by_buckets`, entries of buckets that cannot match may be missing, and with them whole partitions. Without
-    `statistics`, those of files may be missing.
+    Without `statistics`, those of files may be missing.
     """
-    chosen = entry_filter(table, usable_conjuncts(table, where), by_buckets=by_buckets, statistics=statistics)
+    chosen = entry_filter(table, usable_conjuncts(table, where), statistics=statistics)
     found = live_entries(table, snapshot, where=chosen)
     return with_keys_of_today(table, visible_to_readers(table, found))
 

@@ -231,14 +231,12 @@ def live_of(
     snapshot: Snapshot | None,
     manifests: Sequence[ManifestFile],
     partitions: Collection[bytes] | None = None,
-    *,
-    where: EntryFilter | None = None,
 ) -> list[ManifestEntry]:
     """As `live_entries`, of a snapshot with these manifests."""
     if snapshot is None:
         return []
     with without_collection():
-        return list(_live_of(table, snapshot, manifests, partitions, where))
+        return list(_live_of(table, snapshot, manifests, partitions, None))
 
 
 def _live_of(
