@@ -56,6 +56,11 @@ class Storage(Protocol):
     Illegal: `if not storage.exists(path): storage.overwrite(path, data)` - another process may come between the two.
     """
 
+    @property
+    def is_object_store(self) -> bool:
+        """Whether directories are prefixes, which cannot be renamed, and objects are visible only when complete."""
+        ...
+
     def read(self, path: str) -> bytes:
         """The complete file. Raises: NotFoundError."""
         ...

@@ -51,6 +51,10 @@ class FencedStorage:
                     "nothing is deleted there; replace the link by the directory itself, or delete by hand"
                 )
 
+    @property
+    def is_object_store(self) -> bool:
+        return self.inner.is_object_store
+
     def read(self, path: str) -> bytes:
         return self.inner.read(path)
 

@@ -62,7 +62,7 @@ class FsspecStorage:
         """
         self._fs = file_system
         self._scheme = scheme
-        self._is_object_store = scheme in CONDITIONAL_PUT
+        self.is_object_store = scheme in CONDITIONAL_PUT
         # Otherwise s3fs requests the size first, to fetch large files in parts; files that are read completely are
         # small here.
         self._whole = {"max_concurrency": 1} if scheme in _S3_SCHEMES else {}
@@ -99,7 +99,7 @@ class FsspecStorage:
             return cast("bytes", self._fs.cat_file(self._native(path), **self._whole))
 
     def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
-        if not self._is_object_store:
+        if not self.is_object_store:
             with _mapped(path):
                 file = self._fs.open(self._native(path), "rb", cache_type="readahead", block_size=READ_AHEAD_BYTES)
             return cast("BinaryIO", MappedFile(file, path, _mapped))
@@ -116,22 +116,17 @@ class FsspecStorage:
 
         return cast("BinaryIO", RemoteFile(path, info.size_bytes, read_range))
 
-    @property
-    def is_object_store(self) -> bool:
-        """Whether an object appears when it is complete, and directories are prefixes."""
-        return self._is_object_store
-
     def writer(self, path: str) -> BinaryIO:
         self._check_writable(path)
         with _mapped(path):
             native = self._native(path)
-            if not self._is_object_store:
+            if not self.is_object_store:
                 self._fs.makedirs(self._fs._parent(native), exist_ok=True)  # noqa: SLF001 - no public name
             return cast("BinaryIO", _Upload(self, path, self._fs.open(native, "wb")))
 
     def create(self, path: str, data: bytes) -> bool:
         self._check_writable(path)
-        if not self._is_object_store:
+        if not self.is_object_store:
             return self._create_under_lock(path, data)
         if self._absence is not None:
             self._absence.check(path, self._delete_if_possible)
@@ -170,7 +165,7 @@ class FsspecStorage:
         self._check_writable(path)
         native = self._native(path)
         with _mapped(path):
-            if self._is_object_store:
+            if self.is_object_store:
                 self._fs.pipe_file(native, data)
                 return
             # Readers must not see an incomplete file, and a process that dies in between must not leave one.
@@ -183,7 +178,7 @@ class FsspecStorage:
     def exists(self, path: str) -> bool:
         native = self._native(path)
         with _mapped(path):
-            if self._is_object_store:
+            if self.is_object_store:
                 return bool(self._fs.exists(native))
             # fsspec's own `exists` says the same of a file that is not there and of a server that does not answer.
             with _if_there():
@@ -205,7 +200,7 @@ class FsspecStorage:
         return sorted(found, key=lambda info: info.path)
 
     def walk(self, prefix: str) -> Iterator[FileInfo]:
-        if not self._is_object_store:
+        if not self.is_object_store:
             return (info for info in self._tree(prefix) if not info.is_dir)
         prefix, native = prefix.rstrip("/"), self._native(prefix)
         entries: Any = []
@@ -229,17 +224,17 @@ class FsspecStorage:
         for_each(self._delete, paths)
 
     def delete_dir(self, path: str) -> None:
-        if not self._is_object_store:
+        if not self.is_object_store:
             with contextlib.suppress(OSError):
                 self._fs.rmdir(self._native(path))
 
     def make_dir(self, path: str) -> None:
-        if not self._is_object_store:
+        if not self.is_object_store:
             with _mapped(path):
                 self._fs.makedirs(self._native(path), exist_ok=True)
 
     def rename_dir(self, source: str, target: str) -> None:
-        if self._is_object_store:
+        if self.is_object_store:
             raise UnsupportedError(
                 f"Cannot rename {source}: {self._scheme}:// has no directories, so files would be copied one by one; "
                 "write the rows to a new table instead"
@@ -251,7 +246,7 @@ class FsspecStorage:
             self._fs.mv(self._native(source), self._native(target), recursive=True)
 
     def delete_tree(self, path: str) -> None:
-        if self._is_object_store:
+        if self.is_object_store:
             self.delete([info.path for info in self.walk(path)])
             return
         tree = list(self._tree(path))
@@ -262,7 +257,7 @@ class FsspecStorage:
 
     def give_up(self, path: str, upload: Any) -> None:
         """Ends an upload so that it leaves no file."""
-        if not self._is_object_store:
+        if not self.is_object_store:
             # Written directly to its name, to which nothing refers yet.
             with contextlib.suppress(Exception):
                 upload.close()
@@ -286,7 +281,7 @@ class FsspecStorage:
         return str(self._fs._strip_protocol(path)).rstrip("/")  # noqa: SLF001 - fsspec has no public name for it
 
     def _check_writable(self, path: str) -> None:
-        if not self._is_object_store and not self._is_locked:
+        if not self.is_object_store and not self._is_locked:
             raise UnsupportedError(
                 f"Cannot write {path}: {self._scheme}:// offers no atomic create-if-absent here, so two writers could "
                 "replace each other's snapshots. "

@@ -51,6 +51,8 @@ class HdfsStorage:
     A client is made per nameservice, when it is needed.
     """
 
+    is_object_store = False
+
     def __init__(self, scheme: str, options: Mapping[str, str]) -> None:
         """Raises: InvalidArgumentError for unknown options; UnsupportedError if hdfs-native is not installed."""
         self._scheme = scheme

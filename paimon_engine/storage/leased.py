@@ -67,6 +67,10 @@ class LeasedStorage:
     def overwrite(self, path: str, data: bytes) -> None:
         self._now.overwrite(path, data)
 
+    @property
+    def is_object_store(self) -> bool:
+        return self._now.is_object_store
+
     def exists(self, path: str) -> bool:
         return self._now.exists(path)
 

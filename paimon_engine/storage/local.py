@@ -37,6 +37,8 @@ _DELETIONS_MAX: Final = 5
 class LocalStorage:
     """`Storage` on local disk. `publish` gives a complete file its final name; see `create`."""
 
+    is_object_store = False
+
     def __init__(self, publish: Publish = publish) -> None:
         self._publish = publish
 

@@ -59,6 +59,10 @@ class LockedStorage:
             raise OutcomeUnknownError(f"{path}: the lock was lost while the file was created")
         return created
 
+    @property
+    def is_object_store(self) -> bool:
+        return self._inner.is_object_store
+
     def read(self, path: str) -> bytes:
         return self._inner.read(path)
 

@@ -21,6 +21,8 @@ from paimon_engine.storage.base import FileInfo
 class MemoryStorage:
     """`Storage` in a dictionary; `clock` gives the modification times in epoch milliseconds."""
 
+    is_object_store = False
+
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._lock = threading.Lock()

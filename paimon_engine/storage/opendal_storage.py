@@ -67,6 +67,8 @@ _SHOWN_MAX: Final = 300
 class OpenDalStorage:
     """`Storage` of all buckets of one scheme. A client is made per bucket, when it is needed."""
 
+    is_object_store = True
+
     def __init__(
         self, scheme: str, options: Mapping[str, str], *, is_locked: bool = False, decides_races: bool = True
     ) -> None:
@@ -90,11 +92,6 @@ class OpenDalStorage:
     def beside_server(self) -> OpenDalStorage:
         """The same store for tables of a server that creates the files that decide a race."""
         return OpenDalStorage(self._scheme, self._given, is_locked=self._is_locked, decides_races=False)
-
-    @property
-    def is_object_store(self) -> bool:
-        """An object appears when it is complete, and directories are prefixes."""
-        return True
 
     def read(self, path: str) -> bytes:
         with self._mapped(path):

@@ -39,7 +39,7 @@ def create_own(storage: Storage, path: str, data: bytes) -> bool:
 
 def shows_incomplete(storage: Storage) -> bool:
     """Whether files are visible while they are written, as on disks; directories can be renamed there."""
-    return not getattr(storage, "is_object_store", False)
+    return not storage.is_object_store
 
 
 @contextmanager

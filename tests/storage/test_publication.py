@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from paimon_engine.errors import OutcomeUnknownError
-from paimon_engine.storage import MemoryStorage
-from paimon_engine.storage.publication import create_own
+from paimon_engine.storage import MemoryStorage, Storage
+from paimon_engine.storage.fenced import FencedStorage
+from paimon_engine.storage.fsspec_storage import FsspecStorage
+from paimon_engine.storage.leased import Lease, LeasedStorage
+from paimon_engine.storage.locked import LockedStorage
+from paimon_engine.storage.publication import create_own, shows_incomplete
 from tests.support.faulty_storage import FaultyStorage
 
 PATH = "memory:/t/name"
@@ -50,3 +54,14 @@ def test_a_file_that_others_delete_meanwhile_is_not_ours(inner: MemoryStorage):
     storage.arm(1, act=lambda verb, path: inner.delete([path]))
 
     assert not create_own(storage, PATH, b"ours")
+
+
+@pytest.mark.parametrize("inner", [MemoryStorage(), FsspecStorage(None, "s3"), FsspecStorage(None, "local")])
+def test_a_store_around_another_shows_files_as_that_one_does(inner: Storage):
+    around = (
+        LockedStorage(inner, lambda: None),
+        LeasedStorage(lambda: Lease(inner), lambda: 0),
+        FencedStorage(inner, "/t"),
+    )
+
+    assert [shows_incomplete(store) for store in around] == [shows_incomplete(inner)] * 3

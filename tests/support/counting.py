@@ -25,6 +25,10 @@ class CountingStorage:
         """How often `verb` was called by path, for paths that contain one of `parts`; forgets all calls."""
         return Counter(path for called, path in self.take() if called == verb and any(part in path for part in parts))
 
+    @property
+    def is_object_store(self) -> bool:
+        return self._inner.is_object_store
+
     def read(self, path: str) -> bytes:
         self.calls.append(("read", path))
         return self._inner.read(path)

@@ -44,7 +44,7 @@ class FaultyStorage:
         self.act: Callable[[str, str], None] | None = None
         """If given, called ahead of the chosen call instead of failing it."""
         self._lock = threading.Lock()
-        self.is_object_store: bool = getattr(inner, "is_object_store", False)
+        self.is_object_store: bool = inner.is_object_store
         """Whether callers must take it for a store that shows the files of a directory one by one."""
 
     def arm(self, fail_at: int | None, way: str = "", act: Callable[[str, str], None] | None = None) -> None:

@@ -63,7 +63,7 @@ class LyingStorage:
 
     @property
     def is_object_store(self) -> bool:
-        return getattr(self.inner, "is_object_store", False)
+        return self.inner.is_object_store
 
     def be_honest(self) -> None:
         """From now on everything is as it is."""

@@ -230,7 +230,7 @@ def delete_table(storage: Storage, path: str) -> None:
     paths = TablePaths(path.rstrip("/"))
     for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.branch_dir):
         storage.delete_tree(directory)
-    if getattr(storage, "is_object_store", False):
+    if storage.is_object_store:
         # Not directory by directory, which takes requests for each partition.
         schemas = f"{paths.schema_dir}/"
         storage.delete([info.path for info in storage.walk(paths.root) if not info.path.startswith(schemas)])
