@@ -38,8 +38,8 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[
 
 
 def _clean(path: str, options: Mapping[str, str]) -> None:
-    # Times of objects are in whole seconds.
-    time.sleep(1.1)
+    # Times of objects are in whole seconds; those of files on a disk lag behind the clock by some milliseconds.
+    time.sleep(1.1 if path.startswith("s3:") else 0.02)
     table = open_table(path, storage_options=options)
     newest = table.latest_snapshot_id() or 0
     result = table.remove_orphan_files(now_ms(), confirm_latest_snapshot=newest)
