@@ -21,7 +21,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.files_beside import rows_in
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, PartitionValues, Spec
-from paimon_engine.table.commit.abort import all_messages, delete_uncommitted, interruptible, uncommitted
+from paimon_engine.table.commit.abort import all_messages, commit_or_delete, interruptible
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import JobCommit, conflict_error, look_up_commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
@@ -175,13 +175,10 @@ def _commit(
     complete = chain.complete
     scope = OverwriteScope(partitions=frozenset(plan.partitions), seen=plan.seen)
     request = replace(job.request(written), overwrite=scope, begun=begun)
-    with uncommitted(complete, written):
-        outcome = commit(complete, request)
+    outcome = commit_or_delete(complete, request)
     if isinstance(outcome, Conflict):
-        delete_uncommitted(complete, written)
         raise conflict_error(complete, outcome, "others made the partitions complete meanwhile, run it again")
     if outcome.by_other_attempt:
-        delete_uncommitted(complete, written)
         return outcome
     outdated = _overwritten_since(chain.delta, plan.delta_snapshot) & frozenset(plan.partitions)
     if outdated:

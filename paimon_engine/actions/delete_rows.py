@@ -36,8 +36,8 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, matching_rows, parse_where, root_columns
 from paimon_engine.specs import ConditionText, Spec
 from paimon_engine.supported import check_writable
-from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
-from paimon_engine.table.commit.commit import Committed, commit
+from paimon_engine.table.commit.abort import commit_or_delete, delete_uncommitted, interruptible
+from paimon_engine.table.commit.commit import Committed
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -131,12 +131,11 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
         if table.options.data_evolution_enabled:
             groups = {(item.message.partition, item.message.bucket): item.files for item in marked}
             request = replace(request, read_groups=groups, read_fields=_fields(table, where))
-        with uncommitted(table, messages), context.phases("commit"):
-            outcome = commit(table, request)
+        with context.phases("commit"):
+            outcome = commit_or_delete(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
             rows, files = sum(item.rows for item in marked), sum(item.groups for item in marked)
             return DeleteRowsResult(outcome.status, outcome.snapshot.id, rows, files, conflicts)
-        delete_uncommitted(table, messages)
         if isinstance(outcome, Committed):
             return DeleteRowsResult(outcome.status, outcome.snapshot.id)
         conflicts += len({(conflict.partition, conflict.bucket) for conflict in outcome.conflicts})

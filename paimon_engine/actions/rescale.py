@@ -19,8 +19,8 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Spec, Where
-from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
-from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
+from paimon_engine.table.commit.abort import commit_or_delete, delete_uncommitted, interruptible
+from paimon_engine.table.commit.commit import Conflict
 from paimon_engine.table.commit.job_commit import conflict_error
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
@@ -81,7 +81,9 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
         written = _write(context, tasks)
         request = replace(context.job.request([*removals, *written]), replaces_all=True, begun=work)
         with context.phases("commit"):
-            outcome = _commit(table, request, written)
+            outcome = commit_or_delete(table, request)
+        if isinstance(outcome, Conflict):
+            raise conflict_error(table, outcome, "nothing was rescaled, run it again when no writer is active")
         status, snapshot_id = outcome.status, outcome.snapshot.id
         if outcome.by_other_attempt:
             return RescaleResult(status, snapshot_id, buckets)
@@ -145,14 +147,3 @@ def _write(context: Context, tasks: list[RescaleTask]) -> list[CommitMessage]:
     except Exception:
         delete_uncommitted(context.table, [outcome.value for outcome in outcomes if isinstance(outcome, Done)])
         raise
-
-
-def _commit(table: TableHandle, request: CommitRequest, written: list[CommitMessage]) -> Committed:
-    with uncommitted(table, written):
-        outcome = commit(table, request)
-    if isinstance(outcome, Conflict):
-        delete_uncommitted(table, written)
-        raise conflict_error(table, outcome, "nothing was rescaled, run it again when no writer is active")
-    if outcome.by_other_attempt:
-        delete_uncommitted(table, written)
-    return outcome

@@ -38,8 +38,8 @@ from paimon_engine.meta.files_beside import vector_columns
 from paimon_engine.meta.row_tracking import first_row_id
 from paimon_engine.meta.schema import ROW_ID, VALUE_KIND
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.table.commit.abort import delete_uncommitted, interruptible, uncommitted
-from paimon_engine.table.commit.commit import Committed, commit
+from paimon_engine.table.commit.abort import commit_or_delete, delete_uncommitted, interruptible
+from paimon_engine.table.commit.commit import Committed
 from paimon_engine.table.commit.index_changes import check_indexes_of_columns
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.columns_writer import ColumnsWriter
@@ -131,8 +131,8 @@ def update_columns(context: Context, new: NewValues) -> UpdateColumnsResult:
             updated_fields=fields,
             begun=work,
         )
-        with uncommitted(table, messages), context.phases("commit"):
-            outcome = commit(table, request)
+        with context.phases("commit"):
+            outcome = commit_or_delete(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
             files = [file for message in messages for file in message.new_files]
             return UpdateColumnsResult(
@@ -143,7 +143,6 @@ def update_columns(context: Context, new: NewValues) -> UpdateColumnsResult:
                 bytes=sum(file.size_bytes for file in files),
                 conflicts=conflicts,
             )
-        delete_uncommitted(table, messages)
         if isinstance(outcome, Committed):
             return UpdateColumnsResult(outcome.status, outcome.snapshot.id)
         conflicts += len({(conflict.partition, conflict.bucket) for conflict in outcome.conflicts})

@@ -12,9 +12,9 @@ import pytest
 
 from paimon_engine import Catalog, ConflictError, InvalidArgumentError, SetOption, Table, UnsupportedError, open_table
 from paimon_engine.meta.schema import ROW_ID
-from paimon_engine.table.commit.commit import commit
+from paimon_engine.table.commit.abort import commit_or_delete
 
-COMMIT = "paimon_engine.actions.update_columns.commit"
+COMMIT = "paimon_engine.actions.update_columns.commit_or_delete"
 OPTIONS = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 SCHEMA = pa.schema(
     [
@@ -209,9 +209,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Any, times: int = 1) -> None
         if left[0]:
             left[0] -= 1
             with monkeypatch.context() as others:
-                others.setattr(COMMIT, commit)
+                others.setattr(COMMIT, commit_or_delete)
                 act()
-        return commit(*given)
+        return commit_or_delete(*given)
 
     monkeypatch.setattr(COMMIT, late)
 

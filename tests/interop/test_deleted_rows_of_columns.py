@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import UnsupportedError, open_table
-from paimon_engine.table.commit.commit import commit
+from paimon_engine.table.commit.abort import commit_or_delete
 from tests.support.evolution import again, assert_alike, created
 from tests.support.oracle import JavaPaimon
 
 pytestmark = pytest.mark.java
 
 VECTORS = {"deletion-vectors.enabled": "true"}
-COMMIT = "paimon_engine.actions.delete_rows.commit"
+COMMIT = "paimon_engine.actions.delete_rows.commit_or_delete"
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -107,7 +107,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
     def late(*given: Any) -> Any:
         if left:
             left.pop()()
-        return commit(*given)
+        return commit_or_delete(*given)
 
     monkeypatch.setattr(COMMIT, late)
 

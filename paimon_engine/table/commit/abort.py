@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_engine.errors import OutcomeUnknownError, PaimonError
 from paimon_engine.executor import Done, Failed, Returned, values
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.files.new_paths import delete_new, written_paths
 from paimon_engine.table.state.handle import TableHandle
@@ -68,3 +69,17 @@ def uncommitted(table: TableHandle, messages: Sequence[CommitMessage]) -> Iterat
     except PaimonError:
         delete_uncommitted(table, messages)
         raise
+
+
+def commit_or_delete(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
+    """Commits; where the messages are certainly in no snapshot by this, their files are deleted.
+
+    That is after an error, after a conflict, and if another attempt of the job has committed its own files.
+
+    Raises: as `commit`.
+    """
+    with uncommitted(table, request.messages):
+        outcome = commit(table, request)
+    if isinstance(outcome, Conflict) or outcome.by_other_attempt:
+        delete_uncommitted(table, request.messages)
+    return outcome
