@@ -57,6 +57,7 @@ from paimon_engine.metastores.stores import LockedStorageSource
 from paimon_engine.servers.hive_client import HiveServers, HiveSession, user_name
 from paimon_engine.servers.hive_values import is_paimon
 from paimon_engine.storage import Storage
+from paimon_engine.storage.locations import in_one_store
 from paimon_engine.table.state import warehouse as directories
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
 from paimon_engine.table.state.partitions import relative_path, whole_partition
@@ -249,6 +250,11 @@ class HiveMetastore:
         old = self._location(entry, name)
         moves = not is_external(entry) and old == old_place
         new = self._new_location(database, new_name) if moves else old
+        if not in_one_store(old, new):
+            raise UnsupportedError(
+                f"{name} cannot become {new_name}: its files would move from {old} to another store, {new}; write its "
+                "rows to a new table there, and drop this one"
+            )
         env = self._store(old).build()
         new_env = self._store(new).build()
         if moves and not was_moved(old, new, (env, new_env), str(self)):

@@ -130,7 +130,8 @@ class Storage(Protocol):
     def rename_dir(self, source: str, target: str) -> None:
         """Give a directory, or a file, another name in one step, without replacing anything.
 
-        Raises: NotFoundError; StorageError if the new name is taken; UnsupportedError where directories are prefixes.
+        Raises: NotFoundError; StorageError if the new name is taken; UnsupportedError where directories are prefixes,
+        and for a name in another store.
         """
         ...
 

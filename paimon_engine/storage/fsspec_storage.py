@@ -31,6 +31,7 @@ from paimon_engine.errors import (
 from paimon_engine.storage.absence import AbsenceProbe
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import CONDITIONAL_PUT
+from paimon_engine.storage.locations import in_one_store
 from paimon_engine.storage.reading import MappedFile
 from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
 from paimon_engine.storage.requests import REQUESTS_AT_ONCE, for_each
@@ -239,6 +240,8 @@ class FsspecStorage:
                 f"Cannot rename {source}: {self._scheme}:// has no directories, so files would be copied one by one; "
                 "write the rows to a new table instead"
             )
+        if not in_one_store(source, target):
+            raise UnsupportedError(f"{source} cannot be renamed to {target}: they are in different stores")
         with _mapped(source):
             if self.exists(target):
                 raise StorageError(f"{target}: the name is taken")

@@ -159,11 +159,11 @@ class HdfsStorage:
         _mapped(path, lambda: self._client(path).mkdirs(self._native(path), 0o755, True))
 
     def rename_dir(self, source: str, target: str) -> None:
+        if self._authority(source) != self._authority(target):
+            raise UnsupportedError(f"{source} cannot be renamed to {target}: they are in different file systems")
         if self.exists(target):
             raise StorageError(f"{target}: the name is taken")
         self.make_dir(target.rstrip("/").rpartition("/")[0])
-        if self._authority(source) != self._authority(target):
-            raise UnsupportedError(f"{source} cannot be renamed to {target}: they are in different file systems")
         try:
             self._client(source).rename(self._native(source), self._native(target), False)
         except FileNotFoundError as error:

@@ -19,9 +19,10 @@ from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, UnsupportedError
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import Publish, publish
+from paimon_engine.storage.locations import in_one_store
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _CANNOT_BE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
@@ -129,6 +130,8 @@ class LocalStorage:
             os.makedirs(local_path(path), exist_ok=True)
 
     def rename_dir(self, source: str, target: str) -> None:
+        if not in_one_store(source, target):
+            raise UnsupportedError(f"{source} cannot be renamed to {target}: they are in different stores")
         with _mapped(source):
             _remove_empty(local_path(target))
             if os.path.lexists(local_path(target)):

@@ -60,6 +60,18 @@ def is_local(path: str) -> bool:
     return path.startswith(_LOCAL_SCHEME) or "://" not in path
 
 
+def in_one_store(path: str, other: str) -> bool:
+    """Whether two paths are in the same store, by their text: the same scheme and host or bucket, or both local."""
+    return _store(path) == _store(other)
+
+
+def _store(path: str) -> tuple[str, str]:
+    if is_local(path):
+        return "file", ""
+    scheme, _, rest = path.partition("://")
+    return scheme.lower(), rest.partition("/")[0]
+
+
 def _local(path: str) -> str | None:
     """The path on the local disk; None if it is in another store."""
     if path.startswith(_LOCAL_SCHEME):

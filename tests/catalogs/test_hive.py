@@ -375,6 +375,22 @@ def test_locations_may_be_parameters(options, java: JavaHiveCatalog, lake: str):
     assert not Path(lake, f"{name}.db").exists()
 
 
+def test_a_table_is_not_renamed_into_another_store(options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    catalog = Catalog(options={**options, "location-in-properties": "true"})
+    here, there = (f"db{_RUN}{next(_NUMBERS)}" for _ in range(2))
+    catalog.create_database(here)
+    catalog.create_database(there, {"location": "s3://elsewhere/lake"})
+    catalog.create_table(f"{here}.t", schema=SCHEMA, **KEYED).write(rows((1, "a")))
+
+    with pytest.raises(UnsupportedError, match=r"another store, s3://elsewhere/lake/t; write its rows"):
+        catalog.rename_table(f"{here}.t", f"{there}.t")
+
+    assert catalog.table(f"{here}.t").to_arrow()["id"].to_pylist() == [1]
+    assert (catalog.list_tables(there), list(tmp_path.iterdir())) == ([], [])
+    catalog.drop_database(here, cascade=True)
+
+
 def test_a_database_is_dropped_with_its_tables_only(catalog: Catalog, db: str, lake: str):
     catalog.create_table(f"{db}.t", schema=SCHEMA, **KEYED)
     with pytest.raises(ConflictError, match="not empty: t"):

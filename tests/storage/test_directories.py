@@ -57,6 +57,18 @@ def test_a_directory_never_replaces_another(location):
     assert location.storage.read(location.path("b/f")) == b"b/f"
 
 
+@pytest.mark.parametrize("elsewhere", ["s3://bucket/new", "hdfs://other:8020/new"])
+def test_a_directory_stays_in_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: str):
+    monkeypatch.chdir(tmp_path)
+    storage = LocalStorage()
+    storage.create(f"{tmp_path}/old/f", b"1")
+
+    with pytest.raises(UnsupportedError, match="different stores"):
+        storage.rename_dir(f"{tmp_path}/old", elsewhere)
+
+    assert [info.path for info in storage.walk(str(tmp_path))] == [f"{tmp_path}/old/f"]
+
+
 class Leases:
     """Stores lent one after another, each for two hours."""
 
