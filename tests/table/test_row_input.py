@@ -111,3 +111,39 @@ def test_seconds_that_have_no_milliseconds_are_refused(form: str, tmp_path: Path
     for name, value in (("t", too_far), ("r", {"l": [-too_far], "m": []}), ("r", {"l": [], "m": [("a", too_far)]})):
         with pytest.raises(InvalidArgumentError, match=f"column '{name}' has a timestamp so far from 1970"):
             table.write(pa.table({name: pa.array([value], table.arrow_schema.field(name).type)}))
+
+
+A_B = pa.struct([("a", pa.int32()), ("b", pa.int32())])
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "message"),
+    [
+        (A_B, pa.struct([("A", pa.int32()), ("b", pa.int32())]), r"'s': .* no field 'A'; its fields are a, b"),
+        (A_B, pa.struct([("a", pa.int32()), ("a", pa.int32())]), r"'s': field 'a' is given more than once"),
+        (pa.list_(A_B), pa.large_list(pa.struct([("a", pa.int32()), ("c", pa.int32())])), "no field 'c'"),
+        (pa.map_(pa.string(), A_B), pa.map_(pa.string(), pa.struct([("c", pa.int32())])), "no field 'c'"),
+        (pa.struct([("in", A_B)]), pa.struct([("in", pa.struct([("c", pa.int32())]))]), "no field 'in.c'"),
+    ],
+    ids=["case", "twice", "list", "map", "deeper"],
+)
+def test_a_field_that_the_table_lacks_is_refused(
+    stored: pa.DataType, given: pa.DataType, message: str, make_table: MakeTable
+) -> None:
+    table = make_table({"k": pa.int64(), "s": stored})
+    rows = pa.record_batch([pa.array([], pa.int64()), pa.array([], given)], names=["k", "s"])
+
+    with pytest.raises(InvalidArgumentError, match=message):
+        RowInput(table.handle.schema).read(rows)
+
+
+def test_fields_are_matched_by_name(make_table: MakeTable) -> None:
+    table = make_table({"k": pa.int64(), "s": A_B})
+    given = pa.array([{"b": 2, "a": 1}], pa.struct([("b", pa.int64()), ("a", pa.int64())]))
+    fewer = pa.array([{"b": 2}], pa.struct([("b", pa.int32())]))
+
+    def read(column: pa.Array) -> list[dict[str, int]]:
+        return RowInput(table.handle.schema).read(pa.record_batch({"k": [1], "s": column}))["s"].to_pylist()
+
+    assert read(given) == [{"a": 1, "b": 2}]
+    assert read(fewer) == [{"a": None, "b": 2}]

@@ -202,12 +202,45 @@ def _cast(column: pa.Array, field: DataField) -> pa.Array:
     if "list_view" in str(column.type):
         # Arrow's cast of these makes arrays that are not valid.
         raise InvalidArgumentError(f"column {field.name!r} of type {column.type}: cast it to a list first")
+    _check_fields(column.type, wanted, field.name)
     try:
         return _apart(_plain(column)).cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(
             f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {error}"
         ) from error
+
+
+def _check_fields(given: pa.DataType, wanted: pa.DataType, column: str, above: str = "") -> None:
+    """Checks that the table has each field inside of a column, once: Arrow's cast leaves out what it does not find.
+
+    Raises: InvalidArgumentError, naming the field by its path in the column, `above`.
+    """
+    if isinstance(given, pa.BaseExtensionType):
+        given = given.storage_type
+    for inner, place in _places(given, wanted):
+        _check_fields(inner, place, column, above)
+    if not (pa.types.is_struct(given) and pa.types.is_struct(wanted)):
+        return
+    known, seen = {field.name: field.type for field in wanted}, set[str]()
+    for field in given:
+        path = f"{above}{field.name}"
+        if field.name not in known:
+            raise InvalidArgumentError(
+                f"column {column!r}: the table has no field {path!r}; its fields are {', '.join(known)}"
+            )
+        if field.name in seen:
+            raise InvalidArgumentError(f"column {column!r}: field {path!r} is given more than once")
+        seen.add(field.name)
+        _check_fields(field.type, known[field.name], column, f"{path}.")
+
+
+def _places(given: pa.DataType, wanted: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]]:
+    """The types of what has a place and no name, elements of lists, keys and values of maps, in both."""
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return [(given.key_type, wanted.key_type), (given.item_type, wanted.item_type)]
+    has_elements = hasattr(given, "value_field") and hasattr(wanted, "value_field")
+    return [(given.value_type, wanted.value_type)] if has_elements else []
 
 
 def _plain(column: pa.Array) -> pa.Array:
