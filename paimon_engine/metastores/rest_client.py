@@ -1,8 +1,9 @@
 """Requests to a REST catalog: paths, authentication, retries, and the engine's errors.
 
-GET requests are retried with exponential back-off; so is every request that certainly did not reach the server. All
-others are sent once: if the answer is lost or unclear, the caller gets `OutcomeUnknownError` and has to find out. What
-stands between, a gateway or proxy, may answer instead of the server, or send a request twice.
+GET requests are retried with exponential back-off; so is every request that certainly did not reach the server, or that
+it refused since it has too many (429). All others are sent once: if the answer is lost or unclear, the caller gets
+`OutcomeUnknownError` and has to find out. What stands between, a gateway or proxy, may answer instead of the server, or
+send a request twice.
 
 Source: `rest-catalog-open-api.yaml`, `RESTApi`, `ResourcePaths`, `DefaultErrorHandler` of the Java library.
 """
@@ -43,7 +44,8 @@ _CONNECT_TIMEOUT_S: Final = 30
 _TRIES: Final = 6
 _FIRST_WAIT_S: Final = 0.2
 _WAIT_MAX_S: Final = 10
-_TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
+_TOO_MANY: Final = 429
+_TRY_AGAIN: Final = frozenset({_TOO_MANY, 502, 503, 504})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PAGES_MAX: Final = 100_000
 """Ends the loop if a faulty server always returns a next page."""
@@ -106,7 +108,7 @@ class RestClient:
         return self._send("GET", self._path(path), {})
 
     def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a POST request, which is sent once.
+        """The answer to a POST request, which is sent once, or again if nothing was done.
 
         Raises: OutcomeUnknownError if the answer was lost or is unclear; ConflictError if a name is taken;
         InvalidArgumentError, UnsupportedError, RestNotFoundError, StorageError if the server says that it refuses.
@@ -180,7 +182,7 @@ class RestClient:
             if isinstance(error, httpx.TransportError):
                 raise OutcomeUnknownError(f"{where}: may or may not have been done: {reason}") from shown_cause(error)
             raise StorageError(f"{where}: {reason}") from shown_cause(error)
-        if method == "GET" and response.status_code in _TRY_AGAIN:
+        if response.status_code == _TOO_MANY or (method == "GET" and response.status_code in _TRY_AGAIN):
             raise _Again(f"status {response.status_code}", response.headers.get("Retry-After"))
         return response
 

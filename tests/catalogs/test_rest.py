@@ -223,6 +223,21 @@ def test_questions_are_repeated_until_they_are_answered(table, server: RestServe
     assert ids(table) == [1]
 
 
+def test_changes_wait_while_the_server_has_too_many_requests(catalog: Catalog, table, server: RestServer):
+    server.fail("POST", COMMIT, 429, times=2)
+    server.fail("POST", r"/rename$", 429)
+    server.fail("DELETE", r"/tables/gone$", 429)
+    catalog.create_table("db.t2", schema=SCHEMA)
+
+    table.write(rows(1))
+    catalog.rename_table("db.t2", "db.gone")
+    catalog.drop_table("db.gone")
+
+    assert ids(table) == [1]
+    assert len(server.commits) == 1
+    assert catalog.list_tables("db") == ["t"]
+
+
 def test_creating_a_table_is_never_sent_twice(catalog: Catalog, server: RestServer):
     server.fail("POST", r"/tables$", "lose_reply")
 
