@@ -55,7 +55,7 @@ class RestMetastore:
     # ── databases ───────────────────────────────────────────────────────────────────────────────
 
     def list_databases(self) -> list[str]:
-        return sorted(self._client.pages("databases", key="databases"))
+        return sorted(set(self._client.pages("databases", key="databases")))
 
     def database_properties(self, database: str) -> dict[str, str]:
         answer = self._client.get("databases", database)
@@ -75,7 +75,7 @@ class RestMetastore:
     # ── tables ──────────────────────────────────────────────────────────────────────────────────
 
     def list_tables(self, database: str) -> list[str]:
-        return sorted(self._client.pages("databases", database, "tables", key="tables"))
+        return sorted(set(self._client.pages("databases", database, "tables", key="tables")))
 
     def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
         wanted = draft.with_defaults(self._table_defaults())

@@ -79,6 +79,16 @@ def test_lists_of_many_pages_are_complete(catalog: Catalog):
     assert catalog.list_tables("db") == ["t0", "t1", "t2", "t3", "t4"]
 
 
+def test_a_name_that_two_pages_have_is_listed_once(catalog: Catalog, server: RestServer):
+    """As it happens if others create a table between the pages."""
+    for address, key in ((r"/tables$", "tables"), (r"/databases$", "databases")):
+        server.lie("GET", address, f'{{"{key}": ["a", "b"], "nextPageToken": "b"}}')
+        server.lie("GET", address, f'{{"{key}": ["b", "c"]}}')
+
+    assert catalog.list_tables("db") == ["a", "b", "c"]
+    assert catalog.list_databases() == ["a", "b", "c"]
+
+
 def test_a_table_survives_creation_writing_renaming_and_dropping(catalog: Catalog, table):
     table.write(rows(1, 2))
     catalog.rename_table("db.t", "db.u")
