@@ -1,17 +1,23 @@
-"""A store with credentials from a server: they are renewed in time. Files that the server keeps are not made here."""
+"""A store with credentials from a server: they are renewed in time, and used to their end while the server fails.
+
+Files that the server keeps are not made here.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import StorageError, UnsupportedError
 from paimon_engine.storage.base import FileInfo, Storage
 
+logger = logging.getLogger(__name__)
+
 _SAFE_TIME_MS: Final = 3_600_000
-"""How long before its end a lease is renewed, or half of its time, whichever is less."""
+"""How long before its end a lease is renewed, or half of the time that it has left, whichever is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +45,24 @@ class LeasedStorage:
     @property
     def _now(self) -> Storage:
         with self._lock:
-            if self._lease is None or self._clock() >= self._renew_at_ms:
-                asked_ms = self._clock()
-                self._lease = self._renew()
+            now_ms = self._clock()
+            if self._lease is None or now_ms >= self._renew_at_ms:
+                self._lease = self._next(self._lease, now_ms)
                 expires_ms = self._lease.expires_ms
                 self._renew_at_ms = (
-                    float("inf") if expires_ms is None else max(expires_ms - _SAFE_TIME_MS, (asked_ms + expires_ms) / 2)
+                    float("inf") if expires_ms is None else max(expires_ms - _SAFE_TIME_MS, (now_ms + expires_ms) / 2)
                 )
             return self._lease.storage
+
+    def _next(self, held: Lease | None, now_ms: int) -> Lease:
+        """A new lease, or the held one while it lasts and no new one is to be had. Raises: StorageError."""
+        try:
+            return self._renew()
+        except StorageError as error:
+            if held is None or held.expires_ms is None or now_ms >= held.expires_ms:
+                raise
+            logger.warning("credentials could not be renewed, and are used until they expire: %s", error)
+            return held
 
     def read(self, path: str) -> bytes:
         return self._now.read(path)

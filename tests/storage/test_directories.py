@@ -93,6 +93,33 @@ def test_a_lease_is_renewed_an_hour_before_it_ends(at_ms: int, leases: int):
     assert source.lent[-1].read("/f") == b"2"
 
 
+@pytest.mark.parametrize(("at_ms", "is_over"), [(HOUR_MS, False), (2 * HOUR_MS - 1, False), (2 * HOUR_MS, True)])
+def test_a_lease_serves_until_its_end_while_the_server_fails(at_ms: int, is_over: bool):
+    source, fails, asked = Leases(), False, 0
+
+    def renew() -> Lease:
+        nonlocal asked
+        asked += 1
+        if fails:
+            raise StorageError("status 503")
+        return source.renew()
+
+    storage = LeasedStorage(renew, lambda: source.now_ms)
+    storage.overwrite("/f", b"1")
+    source.now_ms, fails = at_ms, True
+
+    if is_over:
+        with pytest.raises(StorageError, match="status 503"):
+            storage.read("/f")
+    else:
+        assert [storage.read("/f") for _ in range(9)] == [b"1"] * 9
+    assert asked == 2
+
+    source.now_ms, fails = 2 * HOUR_MS, False
+    storage.overwrite("/f", b"2")
+    assert source.lent[-1].read("/f") == b"2"
+
+
 class LostLock:
     """A lock that another took before it was given back."""
 
