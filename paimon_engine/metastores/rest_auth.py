@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import unquote_plus
 
+import tenacity
+
 from paimon_engine.env import new_id
 from paimon_engine.errors import InvalidArgumentError, StorageError, UnsupportedError
 
@@ -40,6 +42,13 @@ _SIGNED_HEADERS: Final = frozenset(
     {"content-md5", "content-type", "x-dlf-content-sha256", "x-dlf-date", "x-dlf-version", "x-dlf-security-token"}
 )
 _REGION: Final = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
+_WHILE_WRITTEN: Final = tenacity.Retrying(
+    stop=tenacity.stop_after_attempt(5),
+    wait=tenacity.wait_exponential(multiplier=0.05),
+    retry=tenacity.retry_if_exception_type(StorageError),
+    reraise=True,
+)
+"""A file of keys is read again for 0.75 seconds, since it may just be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ class KeySource:
 
     def current(self) -> DlfKeys:
         """The keys that are valid now. Raises: StorageError if the file cannot be read."""
-        return self.keys if self.keys is not None else _keys_of_file(str(self.file))
+        return self.keys if self.keys is not None else _WHILE_WRITTEN(_keys_of_file, str(self.file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +239,7 @@ def _dlf_keys(options: Mapping[str, str]) -> KeySource:
 
 
 def _keys_of_file(path: str) -> DlfKeys:
+    """The keys in a file. Raises: StorageError, also for one that is just being written."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         return DlfKeys(found["AccessKeyId"], found["AccessKeySecret"], found.get("SecurityToken"))

@@ -97,6 +97,22 @@ def test_keys_of_a_file_are_read_anew_for_each_request(tmp_path: Path):
     assert "geheim" not in repr(raised.value) + repr(raised.value.__context__.args)
 
 
+def test_a_file_that_is_just_being_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file, real = tmp_path / "keys.json", Path.read_text
+    text = json.dumps({"AccessKeyId": "whole", "AccessKeySecret": "geheim"})
+    file.write_text(text[:20])
+
+    def read_before_it_is_whole(path: Path, **more: str) -> str:
+        found = real(path, **more)
+        file.write_text(text)
+        return found
+
+    monkeypatch.setattr(Path, "read_text", read_before_it_is_whole)
+    auth = auth_of({"token.provider": "dlf", "uri": "http://dlf.cn-hangzhou.x", "dlf.token-path": str(file)})
+
+    assert "Credential=whole/" in auth.headers(Request("GET", "/v1/config", {}, None), NOW_MS)["Authorization"]
+
+
 def test_keys_are_not_shown():
     given = {"dlf.region": "cn-x", "dlf.access-key-id": "me", "dlf.access-key-secret": "geheim"}
     dlf = auth_of({"token.provider": "dlf", **given, "dlf.security-token": "auch-geheim"})
