@@ -85,6 +85,7 @@ def test_a_table_that_is_gone_is_not_read_as_an_empty_one(catalog: Catalog, name
         lambda: list(early.to_batches()),
         lambda: early.verify("files"),
         lambda: early.reset_consumer("c", 1),
+        lambda: early.alter([AddColumn("x", "INT")]),
         lambda: early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD)),
     ):
         with pytest.raises(NotFoundError, match="is not there any more: it was dropped or renamed since it was opened"):
@@ -93,6 +94,22 @@ def test_a_table_that_is_gone_is_not_read_as_an_empty_one(catalog: Catalog, name
     if way == "renamed":
         catalog.rename_table("db.u", "db.t")
         assert early.to_arrow().num_rows == 1
+
+
+def test_a_task_says_that_its_table_is_gone_or_another_one(catalog: Catalog) -> None:
+    """Tasks of Spark look up the schema of their table when they begin, which may be long after it was opened."""
+    _created(catalog, OLD).alter([AddColumn("x", "INT")])
+    handle = catalog.table("db.t")._handle
+    task = handle.plain()
+    catalog.drop_table("db.t")
+
+    with pytest.raises(NotFoundError, match="is not there any more: it was dropped or renamed since it was opened"):
+        task.load(handle.env)
+    _created(catalog, OLD)
+    with pytest.raises(
+        NotFoundError, match="schema-1 is missing: .* dropped and created again meanwhile, open it again"
+    ):
+        task.load(handle.env)
 
 
 def test_an_empty_table_is_read_as_one(catalog: Catalog) -> None:

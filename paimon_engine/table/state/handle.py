@@ -204,7 +204,13 @@ def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mappi
     try:
         schema = parse_schema(env.storage.read(path), path)
     except NotFoundError as error:
-        raise missing(path) from error
+        if latest_schema_id(env, paths) is None:
+            raise gone(paths) from error
+        # Schemas do not expire.
+        raise NotFoundError(
+            f"{path} is missing: if the table was dropped and created again meanwhile, open it again; else the schema "
+            "is lost: restore the file from a copy"
+        ) from error
     if schema.id != schema_id:
         raise damaged(path, f"the file holds schema {schema.id}")
     return schema.with_options(options)
@@ -257,6 +263,14 @@ def missing(path: str) -> NotFoundError:
     return NotFoundError(
         f"{path} is missing (its snapshot expired while it was read, or it is lost); if it expired, read again, and "
         f"keep the snapshot by a tag for as long as reads last; else {REMEDY}"
+    )
+
+
+def gone(paths: TablePaths) -> NotFoundError:
+    """The error for a table, or branch, that was opened and has no schema any more."""
+    return NotFoundError(
+        f"{paths.label} is not there any more: it was dropped or renamed since it was opened, and has no schema; open "
+        "it again, by the name that it has now"
     )
 
 

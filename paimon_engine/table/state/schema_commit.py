@@ -24,7 +24,7 @@ from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
 from paimon_engine.options import TableOptions
 from paimon_engine.options.changed import check_changed
 from paimon_engine.supported import check_writable
-from paimon_engine.table.state.handle import TableHandle, latest_schema_id
+from paimon_engine.table.state.handle import TableHandle, gone, latest_schema_id
 from paimon_engine.table.state.level_mode import check_switch
 from paimon_engine.table.state.old_types import check_old_types
 from paimon_engine.table.state.schema_service import SchemaService
@@ -96,7 +96,9 @@ def stored_schema(table: TableHandle) -> TableSchema:
     if table.schema_service is not None:
         return table.schema_service.latest(table)
     latest = latest_schema_id(table.env, table.paths)
-    path = table.paths.schema(table.schema.id if latest is None else latest)
+    if latest is None:
+        raise gone(table.paths)
+    path = table.paths.schema(latest)
     return parse_schema(table.env.storage.read(path).decode(), path)
 
 

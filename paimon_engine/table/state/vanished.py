@@ -19,7 +19,7 @@ from typing import Final
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
-from paimon_engine.table.state.handle import TableHandle, latest_schema_id
+from paimon_engine.table.state.handle import TableHandle, gone, latest_schema_id
 from paimon_engine.table.state.manifests import commit_note, read_manifest_list, writer_of
 
 _LIST: Final = "manifest-list-"
@@ -67,10 +67,7 @@ def check_is_there(table: TableHandle) -> None:
     Raises: NotFoundError if others have dropped or renamed it.
     """
     if table.schema_service is None and latest_schema_id(table.env, table.paths) is None:
-        raise NotFoundError(
-            f"{table.paths.label} is not there any more: it was dropped or renamed since it was opened, and has no "
-            "schema and no snapshot; open it again, by the name that it has now"
-        )
+        raise gone(table.paths)
 
 
 def _files(table: TableHandle, directory: str) -> list[str]:
