@@ -44,6 +44,7 @@ from paimon_engine.metastores.jdbc_tables import (
     TABLES,
     VIEWS,
     catalog_tables,
+    check_properties,
     engine_for,
     has_views,
     make_tables,
@@ -128,6 +129,7 @@ class JdbcMetastore:
             )
         if database in self.list_databases():
             raise self._database_exists(database)
+        check_properties(engine_for(self._url), properties)
         rows = {_EXISTS: "true", _LOCATION: self._directory(database), **properties}
         try:
             with transaction(engine_for(self._url)) as connection:
@@ -190,6 +192,9 @@ class JdbcMetastore:
         if exists:
             wanted.first_schema(env_config.build())
             return self._load(name, MAIN_BRANCH, {})
+        if self._syncs_properties:
+            # Before there are files, which a database that refuses them would leave without a row.
+            check_properties(engine_for(self._url), _synced(wanted.first_schema(env_config.build())))
         handle = create_table(
             env_config.build(),
             env_config,
@@ -280,14 +285,9 @@ class JdbcMetastore:
 
     def _insert_properties(self, connection: Connection, name: TableName, schema: TableSchema) -> None:
         """Copies options and keys of a new table into the database, as Java does with `sync-all-properties`."""
-        keys = {
-            "primary-key": ",".join(schema.primary_keys),
-            "partition": ",".join(schema.partition_keys),
-            "bucket-key": ",".join(schema.bucket_keys),
-        }
-        properties = {**schema.options, **{key: text for key, text in keys.items() if text}}
         rows = [
-            {**self._names(name), "property_key": key, "property_value": value} for key, value in properties.items()
+            {**self._names(name), "property_key": key, "property_value": value}
+            for key, value in _synced(schema).items()
         ]
         if rows:
             connection.execute(insert(TABLE_PROPERTIES), rows)
@@ -351,3 +351,13 @@ class JdbcMetastore:
 
     def _path(self, name: TableName) -> str:
         return f"{self._directory(name.database)}/{name.table}"
+
+
+def _synced(schema: TableSchema) -> dict[str, str]:
+    """Options and keys of a table, as `sync-all-properties` keeps them."""
+    keys = {
+        "primary-key": ",".join(schema.primary_keys),
+        "partition": ",".join(schema.partition_keys),
+        "bucket-key": ",".join(schema.bucket_keys),
+    }
+    return {**schema.options, **{key: text for key, text in keys.items() if text}}

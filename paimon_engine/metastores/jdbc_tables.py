@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from sqlalchemy import (
@@ -30,16 +30,25 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import TIMESTAMP
 
-from paimon_engine.errors import OutcomeUnknownError, StorageError, UnsupportedError, shown_cause
+from paimon_engine.errors import (
+    InvalidArgumentError,
+    OutcomeUnknownError,
+    StorageError,
+    UnsupportedError,
+    shown,
+    shown_cause,
+)
 
 LOCK_KEY_LENGTH = 255
+_KEY_LENGTH = 255
+_VALUE_LENGTH = 1000
 _SQLITE_WAIT_S = 30
 
 _METADATA = MetaData()
 
 
 def _key(name: str) -> Column[str]:
-    return Column(name, String(255), primary_key=True, nullable=False)
+    return Column(name, String(_KEY_LENGTH), primary_key=True, nullable=False)
 
 
 TABLES = Table("paimon_tables", _METADATA, _key("catalog_key"), _key("database_name"), _key("table_name"))
@@ -48,8 +57,8 @@ DATABASE_PROPERTIES = Table(
     _METADATA,
     _key("catalog_key"),
     _key("database_name"),
-    Column("property_key", String(255), primary_key=True, nullable=True),
-    Column("property_value", String(1000)),
+    Column("property_key", String(_KEY_LENGTH), primary_key=True, nullable=True),
+    Column("property_value", String(_VALUE_LENGTH)),
 )
 TABLE_PROPERTIES = Table(
     "paimon_table_properties",
@@ -58,7 +67,7 @@ TABLE_PROPERTIES = Table(
     _key("database_name"),
     _key("table_name"),
     _key("property_key"),
-    Column("property_value", String(1000)),
+    Column("property_value", String(_VALUE_LENGTH)),
 )
 VIEWS = Table("paimon_views", MetaData(), _key("catalog_key"), _key("database_name"), _key("view_name"))
 
@@ -128,6 +137,21 @@ def _text(engine: Engine, error: DBAPIError) -> str:
     """What the database or its driver says, on one line."""
     address = engine.url.render_as_string(hide_password=True)
     return f"the JDBC catalog at {address}: {' '.join(str(error.orig).split())}"
+
+
+def check_properties(engine: Engine, properties: Mapping[str, str]) -> None:
+    """Checks that the database can keep these: SQLite keeps any text.
+
+    Raises: InvalidArgumentError, naming the property.
+    """
+    if engine.dialect.name == "sqlite":
+        return
+    for key, value in properties.items():
+        if len(key) > _KEY_LENGTH or len(value) > _VALUE_LENGTH or "\0" in f"{key}{value}":
+            raise InvalidArgumentError(
+                f"the JDBC catalog cannot keep {shown(key)}: names have up to {_KEY_LENGTH} characters, values up to "
+                f"{_VALUE_LENGTH}, and none of them is NUL; shorten it, or leave it out"
+            )
 
 
 def make_tables(engine: Engine, tables: list[Table]) -> None:

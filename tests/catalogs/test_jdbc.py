@@ -250,6 +250,21 @@ def test_defaults_and_synced_properties_reach_a_new_table(warehouse: str, jdbc: 
     assert {("bucket", "3"), ("primary-key", "id")} <= set(map(tuple, kept))
 
 
+@pytest.mark.parametrize("text", ["x" * 1001, "a\0b"], ids=["long", "NUL"])
+def test_an_option_that_the_database_cannot_keep_leaves_no_files(postgres, tmp_path: Path, text: str):
+    options = {"metastore": "jdbc", "catalog-key": tmp_path.name, **postgres.options, "sync-all-properties": "true"}
+    catalog = Catalog(str(tmp_path), options=options)
+    catalog.create_database("db")
+
+    with pytest.raises(InvalidArgumentError, match=r"keep 'my\.note': .* up to 1000"):
+        catalog.create_table("db.t", schema=SCHEMA, options={"my.note": text})
+    with pytest.raises(InvalidArgumentError, match="keep 'note': .* up to 1000"):
+        catalog.create_database("other", {"note": text})
+
+    assert (catalog.list_databases(), list(tmp_path.rglob("schema-*"))) == (["db"], [])
+    catalog.create_table("db.t", schema=SCHEMA, options={"my.note": "x" * 1000})
+
+
 def test_columns_are_those_of_java(jdbc: dict[str, str], warehouse: str, tmp_path: Path):
     if "postgresql" in jdbc["uri"]:
         pytest.skip("one database is enough to compare columns")
