@@ -27,12 +27,18 @@ def is_dataframe(value: object) -> bool:
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """The Arrow schema of a DataFrame's batches: timestamps in UTC, timestamps without zone as they are.
 
-    Raises: UnsupportedError for a Spark type that has no Arrow form.
+    Raises: UnsupportedError, naming the column, for a Spark type that has no Arrow form.
     """
-    try:
-        return to_arrow_schema(frame.schema, timezone="UTC")
-    except PySparkTypeError as error:
-        raise UnsupportedError(f"the DataFrame has a column of a type without a Paimon counterpart: {error}") from error
+    fields = []
+    for field in frame.schema:
+        try:
+            fields.append(to_arrow_schema(StructType([field]), timezone="UTC").field(0))
+        except PySparkTypeError as error:
+            raise UnsupportedError(
+                f"column {field.name!r} of the DataFrame has a type without a Paimon counterpart; cast it first: "
+                f"{error}"
+            ) from error
+    return pa.schema(fields)
 
 
 def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:

@@ -41,6 +41,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError, UnsupportedError
 from paimon_engine.executor import Done, Failed, SplitRows, TaskRows, attempt, coalesce
+from paimon_engine.spark.dataframe import arrow_schema
 from paimon_engine.spark.failures import spark_calls
 
 T = TypeVar("T")
@@ -154,6 +155,9 @@ class SparkExecutor:
             return self.session.range(0, count, 1, count).mapInArrow(_split_work(split, config, read), _PACKS)
         if isinstance(source, pa.Table):
             source = self.session.createDataFrame(source, from_arrow_schema(source.schema))
+        else:
+            # Workers would get columns that Arrow for Python has no class for.
+            arrow_schema(source)
         # `mapInArrow` looks columns up by their names, where dots, backquotes and stars mean something else.
         names = source.columns
         numbered = source.toDF(*map(str, range(len(names))))

@@ -113,3 +113,13 @@ def test_nanoseconds_are_refused_rather_than_cut(spark: SparkSession):
 def test_types_of_spark_without_a_counterpart_are_refused_by_name(spark: SparkSession, sql: str, named: str):
     with pytest.raises(UnsupportedError, match=named):
         from_arrow_field(arrow_schema(spark.sql(f"select {sql} as c")).field(0))
+
+
+def test_a_column_of_years_is_refused_before_tasks_run(spark: SparkSession, tmp_path: Path):
+    table = Catalog(str(tmp_path), executor=SparkExecutor(spark)).create_table("db.t", schema={"id": "STRING"})
+
+    with pytest.raises(UnsupportedError, match=r"column 'id' .* without a Paimon counterpart; cast it first"):
+        table.write(spark.sql("select interval '1' year id"))
+
+    table.write(spark.sql("select cast(interval '1' year as string) id"))
+    assert table.to_arrow().num_rows == 1
