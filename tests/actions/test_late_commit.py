@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.errors import NotFoundError, OutcomeUnknownError
 from paimon_engine.format.binary_row import EMPTY_ROW
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, snapshot_to_json
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.manifests import live_entries
-from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot
 from tests.support.storage_events import EventStorage
 from tests.support.world.made_up import History
 
@@ -103,6 +105,31 @@ def test_a_job_that_died_after_a_late_commit_commits_when_it_is_repeated() -> No
     # What came too late is deleted like any old snapshot.
     history.expire(retain_max=1)
     assert history.ids() == [5]
+
+
+@pytest.mark.parametrize("late", [[2], [2, 3]])
+def test_a_late_snapshot_of_another_engine_is_not_taken_for_the_latest(late: Sequence[int]) -> None:
+    """Its commit was paused until others had expired the number. Java, and who follows its hint, goes on from it."""
+    history = History({"snapshot.num-retained.min": "1"})
+    for _ in range(6):
+        history.write()
+    paths, stale = history.handle.paths, {number: read_snapshot(history.handle, number) for number in late}
+    history.expire(retain_max=2)
+    for number, snapshot in stale.items():
+        assert history.storage.create(paths.snapshot(number), snapshot_to_json(snapshot).encode())
+        history.storage.overwrite(paths.latest_hint, str(number).encode())
+    names = set(history.names())
+
+    assert latest_snapshot_id(history.handle) == 6
+    history.write("next")
+
+    newest = latest_snapshot(history.handle)
+    assert newest is not None
+    assert newest.id == 7
+    assert set(history.names()) == {*names, "next"}
+    assert history.storage.read(paths.latest_hint) == b"7"
+    history.expire(retain_max=1)
+    assert history.ids() == [7]
 
 
 REPLIES = pytest.mark.parametrize("reply", ["arrives", "is lost", "is that to a repeated request"])

@@ -54,11 +54,11 @@ def test_a_commit_takes_as_few_requests_after_many_others(lake: Lake):
         write(table, number)
         found.append(lake.requests())
 
-    # The hint, the snapshot and that none follows it, for the writer; the last two once more for the commit; and after
+    # The two hints, the snapshot and that none follows it, for the writer; the last two once more for the commit; and after
     # it that the snapshot which it follows is still there. One listing: of schemas; and the one that the table has here,
     # as it may have been made again.
     # A data file, a manifest, two lists, the snapshot, the hint; and whether the snapshot is there after the hint.
-    assert found[1:] == [Counter(GET=7, LIST=1, PUT=ONE_FILE + 5, HEAD=1)] * 2 + found[3:]
+    assert found[1:] == [Counter(GET=8, LIST=1, PUT=ONE_FILE + 5, HEAD=1)] * 2 + found[3:]
     assert found[11] == found[2]
 
 
@@ -71,7 +71,7 @@ def test_a_writer_that_begins_to_append_reads_the_lists_and_no_manifest(lake: La
     lake.log.take()
     write(newcomer, 7)
 
-    assert lake.requests() == Counter(GET=7 + 2, LIST=1, PUT=ONE_FILE + 5, HEAD=1)
+    assert lake.requests() == Counter(GET=8 + 2, LIST=1, PUT=ONE_FILE + 5, HEAD=1)
 
 
 def test_a_lost_race_costs_seven_requests(lake: Lake, monkeypatch: pytest.MonkeyPatch):

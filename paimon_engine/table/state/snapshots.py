@@ -1,7 +1,7 @@
 """Finding snapshots, tags, branches and consumers in the store.
 
-Hints are only hints: `LATEST` is right if no newer file exists, `EARLIEST` if its file exists; otherwise the directory
-is listed. Files may vanish between two calls, since an expiry may run beside us.
+Hints are only hints: `LATEST` is right if no newer file exists and it is not below `EARLIEST`, that one if its file
+exists; otherwise the directory is listed. Files may vanish between two calls, since an expiry may run beside us.
 
 Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of the Java library.
 """
@@ -9,6 +9,7 @@ Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import Final, TypeVar
 
@@ -27,7 +28,7 @@ from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, numbered
 from paimon_engine.table.state.hints import hint_of
-from paimon_engine.table.state.side_by_side import reading_ahead
+from paimon_engine.table.state.side_by_side import reading_ahead, side_by_side
 from paimon_engine.table.state.vanished import check_never_had_snapshots, vanished
 
 T = TypeVar("T")
@@ -101,14 +102,26 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
         latest = table.snapshot_service.latest(table)
         return None if latest is None else latest.id
     storage, paths = table.env.storage, table.paths
-    hint = hint_of(table, paths.latest_hint)
-    if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
+    hint, is_late = _latest_hint(table)
+    if hint and not is_late and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
         return hint
     return _newest_id(table, hint)
 
 
+def _latest_hint(table: TableHandle) -> tuple[int | None, bool]:
+    """The hint LATEST, and whether it names a snapshot that came too late.
+
+    A commit of another engine that was paused until its number had expired makes that snapshot nevertheless, and names
+    it in the hint. It is before those of EARLIEST, with no other after it; what is committed on it would be lost.
+    """
+    paths = table.paths
+    calls = [partial(hint_of, table, path) for path in (paths.latest_hint, paths.earliest_hint)]
+    latest, earliest = side_by_side(table, calls)
+    return latest, latest is not None and earliest is not None and latest < earliest
+
+
 def _newest_id(table: TableHandle, hint: int | None) -> int | None:
-    """Newest snapshot id where the hint is no help: it names none, or one that is missing, or one with a successor.
+    """Newest snapshot id where the hint is no help: it names none, or one that is missing, late, or has a successor.
 
     Raises: CorruptTableError, as `latest_snapshot_id`.
     """
@@ -181,8 +194,13 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
     """
     if table.snapshot_service is not None:
         return table.snapshot_service.latest(table)
-    hint = hint_of(table, table.paths.latest_hint)
-    if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
+    hint, is_late = _latest_hint(table)
+    if (
+        hint
+        and not is_late
+        and _snapshot_if_there(table, hint + 1) is None
+        and (hinted := _snapshot_if_there(table, hint)) is not None
+    ):
         return hinted
     newest = _newest_id(table, hint)
     return None if newest is None else read_snapshot(table, newest)
