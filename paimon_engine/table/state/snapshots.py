@@ -8,6 +8,7 @@ Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise, takewhile
@@ -41,7 +42,9 @@ _BRANCH_PREFIX: Final = "branch-"
 _KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
 _LOOKS_MAX: Final = 5
-"""Times that the latest snapshot is looked at, while it expires as it is read."""
+"""Times that the latest snapshot is looked at, while it expires as it is read, and a file that others are writing."""
+_WRITING_S: Final = 0.05
+"""Until a file is looked at again that others are writing."""
 
 
 def read_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> T:
@@ -279,7 +282,7 @@ def read_tag(table: TableHandle, name: str) -> Tag:
     check_inside_directory("tag", name)
     path = table.paths.tag(name)
     try:
-        return parse_tag(name, table.env.storage.read(path), path)
+        return _once_written(table, path, lambda data: parse_tag(name, data, path))
     except CorruptTableError as error:
         raise CorruptTableError(f"{error}, or delete_tag({name!r})") from error
     except NotFoundError as error:
@@ -365,7 +368,7 @@ def consumers(table: TableHandle) -> dict[str, int]:
     found = {}
     for name, info in consumer_files(table):
         try:
-            stored = parse_object(table.env.storage.read(info.path), info.path)
+            stored = _once_written(table, info.path, partial(parse_object, path=info.path))
             found[name] = required_integer(stored, "nextSnapshot", 0)
         except NotFoundError:
             continue
@@ -374,6 +377,22 @@ def consumers(table: TableHandle) -> dict[str, int]:
             ways = f"reset_consumer({name!r}, …) says where it continues, clear_consumers deletes it"
             raise damaged(info.path, f"no valid consumer, {what}; {ways}") from error
     return found
+
+
+def _once_written(table: TableHandle, path: str, parse: Callable[[bytes], T]) -> T:
+    """What `parse` makes of a JSON file that Java writes in place, so that it is empty or cut off for a moment.
+
+    Raises: NotFoundError; what `parse` raises, if the file stays so.
+    """
+    for _ in range(_LOOKS_MAX - 1):
+        data = table.env.storage.read(path)
+        try:
+            return parse(data)
+        except CorruptTableError:
+            if data.rstrip().endswith(b"}"):
+                raise
+        time.sleep(_WRITING_S)
+    return parse(table.env.storage.read(path))
 
 
 # ── time travel ─────────────────────────────────────────────────────────────────────────────────
