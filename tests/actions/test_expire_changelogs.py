@@ -11,7 +11,8 @@ from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageErr
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal.retention import Retention, choose_expired_changelogs
 from paimon_engine.table.state.changelogs import changelog_ids
-from tests.support.storage_events import EventStorage
+from paimon_engine.table.state.snapshots import read_snapshot
+from tests.support.storage_events import Event, EventStorage
 from tests.support.world import HOUR_MS
 from tests.support.world.made_up import ROOT, History
 
@@ -58,6 +59,46 @@ def test_which_changelogs_are_deleted(cells: list[str]) -> None:
     )
 
     assert choice.expired == tuple(_numbers(expired))
+
+
+def test_lists_that_a_changelog_does_not_need_go_before_all_other_files() -> None:
+    """Java expires a changelog with all that its lists name, as long as they are there, also what snapshots need."""
+    store = EventStorage()
+    history = History(INPUT, storage=store).write("a").write("b").compact("c").write("d").write("e")
+    snapshots = [read_snapshot(history.handle, number) for number in range(1, 5)]
+    lists = {one for item in snapshots for one in (item.base_manifest_list, item.delta_manifest_list)}
+    gone: list[str] = []
+    store.before = lambda event: gone.append(event[1].rpartition("/")[2]) if event[0] == "delete" else None
+
+    result = history.expire(retain_max=1)
+
+    assert result.kept_changelogs == (1, 2, 3, 4)
+    deleted = [name for name in gone if name.startswith("manifest-") or ".orc" in name]
+    assert set(deleted[: len(lists)]) == lists
+    assert len(deleted) > len(lists)
+    history.assert_exact()
+
+
+def test_a_run_that_finishes_an_expiry_deletes_lists_of_changelogs_first() -> None:
+    store = EventStorage()
+    history = History(INPUT, storage=store).write("a").write("b").compact("c").write("d").write("e")
+    snapshots = [read_snapshot(history.handle, number) for number in range(1, 5)]
+    lists = {one for item in snapshots for one in (item.base_manifest_list, item.delta_manifest_list)}
+    gone: list[str] = []
+
+    def dies(event: Event) -> None:
+        if event[0] == "delete" and "/manifest/" in event[1]:
+            raise StorageError("the process has died")
+
+    store.before = dies
+    history.expire(retain_max=1)
+    store.before = lambda event: gone.append(event[1].rpartition("/")[2]) if event[0] == "delete" else None
+    history.expire(retain_max=1)
+
+    deleted = [name for name in gone if name.startswith("manifest-") or ".orc" in name]
+    assert set(deleted[: len(lists)]) == lists
+    assert len(deleted) > len(lists)
+    history.assert_exact()
 
 
 def test_a_changelog_has_what_its_snapshot_had() -> None:

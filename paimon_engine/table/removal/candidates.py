@@ -173,3 +173,17 @@ def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestE
         return changelog_entries(table, snapshot)
     except NotFoundError:
         return []
+
+
+def unneeded_lists(table: TableHandle, roots: Iterable[Root]) -> set[str]:
+    """Paths of the base and delta lists that changelogs among the roots name and do not need.
+
+    Java expires a changelog together with every manifest that such a list names, if the list exists, unless a list of
+    the next changelog names it, too; it does not look at the lists of snapshots. So these are deleted before others.
+    """
+    return {
+        table.paths.manifest(name)
+        for root in roots
+        if root.is_changelog and not root.keeps_delta
+        for name in (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list)
+    }

@@ -57,7 +57,7 @@ from paimon_engine.table.reach.reachability import (
     lost_roots,
 )
 from paimon_engine.table.reach.still_needed import protected
-from paimon_engine.table.removal.candidates import Candidates, DataCandidate
+from paimon_engine.table.removal.candidates import Candidates, DataCandidate, unneeded_lists
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import in_threads
@@ -326,7 +326,8 @@ def carry_out(
     plan, outside, problems = _without_outside(table, plan, is_aside=prepared.quarantine is not None)
     if problems:
         return Deletion((), (*plan.stopped, *problems), aside)
-    done, problems = _dispose(table, plan, prepared.how, prepared.quarantine, executor)
+    first = unneeded_lists(table, seen)
+    done, problems = _dispose(table, plan, prepared.how, prepared.quarantine, executor, first=first)
     done = [*outside, *done]
     if prepared.record is not None and not problems and not (plan.doubts and prepared.record.has_files):
         forget_record(table, prepared.record)
@@ -398,17 +399,28 @@ def _without_outside(
 
 
 def _dispose(
-    table: TableHandle, plan: DeletionPlan, how: Disposal, quarantine: Quarantine | None, executor: Executor
+    table: TableHandle,
+    plan: DeletionPlan,
+    how: Disposal,
+    quarantine: Quarantine | None,
+    executor: Executor,
+    *,
+    first: Collection[str] = (),
 ) -> tuple[list[DeletedFile], list[str]]:
-    """Deletes or moves the plan's files: those that are done, and messages about files that are left."""
+    """Deletes or moves the plan's files: those that are done, and messages about files that are left.
+
+    Metadata files among `first` go before all others.
+    """
     known = {file.path: file for file in plan.files}
     done: list[DeletedFile] = []
     problems: list[str] = []
+    urgent = tuple(path for path in plan.metadata if path in first)
+    rest = tuple(path for path in plan.metadata if path not in first)
     # Data files before the metadata that names them: after a crash, metadata still leads to them.
-    for paths in (tuple(plan.data), tuple(plan.metadata)):
+    for paths in (urgent, tuple(plan.data), rest):
         if problems:
-            problems.append(f"{len(paths)} metadata files are left, too")
-            break
+            problems += [f"{len(paths)} more files are left, too"] if paths else []
+            continue
         if quarantine is None:
             gone, problems = delete_files(table, paths, how, executor)
         else:
@@ -446,7 +458,8 @@ def finish_interrupted(
         except PaimonError as error:
             stopped.append(f"files of an interrupted deletion stay: {error}")
             continue
-        gone, problems = _dispose(table, plan, how or Disposal(), quarantine, executor)
+        first = unneeded_lists(table, seen)
+        gone, problems = _dispose(table, plan, how or Disposal(), quarantine, executor, first=first)
         done += gone
         stopped += [*plan.stopped, *problems]
         if not problems and not plan.doubts and is_over(table, record):

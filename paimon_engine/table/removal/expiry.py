@@ -5,7 +5,7 @@
 2. The oldest changelogs are removed; then snapshots, oldest first, each as soon as its changelog is written, if that
    is kept longer. At any moment the ids of changelogs and snapshots form one range without gaps, and every snapshot in
    it can be read completely.
-3. The planned files are deleted.
+3. The planned files are deleted: first the lists that changelogs name and do not need (`unneeded_lists`).
 
 Example: snapshots 1 to 5, `snapshot.num-retained.max` = 2, `changelog.num-retained.max` = 4. Snapshots 1 to 3 expire.
 2 and 3 become `changelog-2` and `changelog-3` (`kept_as_changelogs`). The changelog of 1 would expire at once, so it
