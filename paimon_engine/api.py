@@ -80,6 +80,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         commit_identifier: int = BATCH_COMMIT_IDENTIFIER,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
+        earlier_user: str | None = None,
     ) -> actions.write.WriteResult:
         """Writes and commits an Arrow table, record batch or reader, a data frame of pandas or polars, or one of Spark.
 
@@ -88,10 +89,12 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         `overwrite={}` replaces the partitions that rows come for (all rows of an unpartitioned table),
         `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once.
         The snapshot keeps `properties`, and `watermark` (epoch milliseconds) unless it is at a later one already.
+        `earlier_user` is the `commit_user` of a write that is done again on purpose: `warnings` of the result say which
+        of its rows are not replaced.
 
         Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
         """
-        name = actions.write.CommitAttributes(commit_user, commit_identifier, watermark, properties)
+        name = actions.write.CommitAttributes(commit_user, commit_identifier, watermark, properties, earlier_user)
         kind_column, batches = self._rows_to_write(data, row_kinds)
         if batches is None:
             executor = self._frame_executor(data)

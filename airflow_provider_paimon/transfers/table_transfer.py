@@ -181,10 +181,10 @@ class PaimonRowsTransfer(PaimonTableTransfer):
     def written(self, table: engine.Table, rows: Any, attempt: Attempt) -> dict[str, Any]:
         """What the write of Arrow data did: `status`, `snapshot_id`, `rows`, `files`, `bytes` and more."""
         overwrite = structure("overwrite", self.overwrite, dict)
-        done = table.write(rows, overwrite=overwrite, commit_user=attempt.commit_user).to_dict()
-        if attempt.earlier_user is not None and done["status"] == "committed" and not table.schema.primary_keys:
-            self.log.warning("The task had done this before: rows that it appended then exist, too")
-        return {"table": self.table, **done}
+        done = table.write(
+            rows, overwrite=overwrite, commit_user=attempt.commit_user, earlier_user=attempt.earlier_user
+        )
+        return {"table": self.table, **done.to_dict()}
 
 
 def sql_hook(conn_id: str) -> Any:

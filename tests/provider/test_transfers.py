@@ -113,24 +113,53 @@ def test_no_rows_are_no_snapshot(run_sql: Any, warehouse: str):
     assert load(warehouse, sql="SELECT * FROM users WHERE id = 7")["status"] == "noop"
 
 
-def test_a_retry_commits_once_and_a_clear_again(run_sql: Any, warehouse: str):
-    store = StateStore()
-
-    def attempt(tries: int, clears: int) -> str:
+def attempts(warehouse: str, **fields: Any) -> list[dict[str, Any]]:
+    """The first attempt, whose success is not reported, its retry, and one after the task was cleared."""
+    store, done = StateStore(), []
+    for tries, clears in ((1, 0), (2, 0), (3, 1)):
         context = make_context(task_state_store=store)
         context["ti"].try_number, context["dag_run"].clear_number = tries, clears
         operator = SqlToPaimonOperator(
             task_id="load", warehouse=warehouse, table="shop.users", sql="SELECT * FROM users", sql_conn_id="db",
-            columns=COLUMNS,
+            columns=COLUMNS, **fields,
         )  # fmt: skip
-        status: str = operator.execute(context)["status"]
+        done.append(operator.execute(context))
         if tries > 1:
             for callback in operator.on_success_callback:
                 callback(context)
-        return status
+    return done
 
-    assert [attempt(1, 0), attempt(2, 0), attempt(3, 1)] == ["committed", "already_done", "committed"]
+
+def test_a_retry_commits_once_and_a_clear_again(run_sql: Any, warehouse: str):
+    done = attempts(warehouse)
+
+    assert [one["status"] for one in done] == ["committed", "already_done", "committed"]
+    (warning,) = done[-1]["warnings"]
+    assert "committed snapshot 1: its rows are kept in addition" in warning
     assert len(rows_of(warehouse)) == 6
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"overwrite": {}}, None),
+        ({"create": {"primary_keys": ["id"], "options": {"bucket": 1}}}, None),
+        (
+            {"create": {"primary_keys": ["id"], "options": {"bucket": 1, "merge-engine": "first-row"}}},
+            "corrections were ignored",
+        ),
+    ],
+    ids=["overwrite", "upsert", "first-row"],
+)
+def test_a_clear_warns_only_of_what_it_does_not_replace(
+    run_sql: Any, warehouse: str, fields: dict[str, Any], says: str | None
+):
+    again = attempts(warehouse, **fields)[-1]
+
+    assert again["status"] == "committed"
+    assert [says in warning for warning in again["warnings"]] == ([True] if says else [])
+    Catalog(warehouse).table("shop.users").compact(full=True)
+    assert len(rows_of(warehouse)) == 3
 
 
 @pytest.mark.parametrize(
