@@ -43,12 +43,13 @@ from paimon_engine.table.state.handle import load_table
 from tests.hostile.parquet_bombs import BOMBS
 
 TEXTS = st.text(max_size=8)
+PATHS = TEXTS.filter(str.strip)
 NUMBERS = st.none() | st.integers(1, 1 << 40)
 FILTERS = st.sampled_from(["p = 1", "`a b` IN ('ä', '')", "p IS NULL OR q < '2'"])
 """Other texts are refused when the action is made."""
 SPECS = st.one_of(
-    st.builds(Write, TEXTS | st.lists(TEXTS, min_size=1), row_kind_column=st.none() | TEXTS),
-    st.builds(Write, TEXTS, overwrite=st.dictionaries(TEXTS, TEXTS | st.integers() | st.none())),
+    st.builds(Write, PATHS | st.lists(PATHS, min_size=1), row_kind_column=st.none() | TEXTS),
+    st.builds(Write, PATHS, overwrite=st.dictionaries(TEXTS, TEXTS | st.integers() | st.none())),
     st.builds(Compact, st.booleans(), st.none() | FILTERS, st.booleans()),
     st.builds(CreateTag, TEXTS, NUMBERS, st.sampled_from(["verify", "ignore", "replace", "error"]), NUMBERS),
     st.builds(DeleteTag, TEXTS),

@@ -86,7 +86,7 @@ class ExportFiles(Spec):
         """Raises: InvalidArgumentError for a wrong field, or an address that contains a password."""
         check_fields(self)
         check_address(self.target, "the target")
-        if not self.target.strip("/") or self.target.endswith("://"):
+        if not self.target.strip("/").strip() or self.target.endswith("://"):
             raise InvalidArgumentError(
                 f"export_files: target={self.target!r}: give the path of a file, or of a directory"
             )

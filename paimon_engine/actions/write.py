@@ -81,10 +81,15 @@ class Write(Spec):
     source_snapshot: Annotated[Index | None, "snapshot of a source table to read at"] = None
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError for a wrong field, or an address that contains a password."""
+        """Raises: InvalidArgumentError for a wrong field, or an address that is empty or contains a password."""
         check_fields(self)
         addresses = [self.source] if isinstance(self.source, str) else self.source
         for address in addresses:
+            if not address.strip():
+                # A store would take it for the directory of the process.
+                raise InvalidArgumentError(
+                    f"write: source={address!r} names nothing; give the path of a file, or a wildcard"
+                )
             check_address(address, "the source")
         given = [name for name in _OF_TABLES if getattr(self, name) is not None]
         if self.format != TABLE and given:

@@ -26,7 +26,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Final, TypeVar
 
 from paimon_engine.errors import InvalidArgumentError, shown
-from paimon_engine.specs.kinds import NAME, Bounds, Edge, Kind, kind_of_type, read_list
+from paimon_engine.specs.kinds import ADDRESS, NAME, Bounds, Edge, Kind, kind_of_type, read_list
 
 DEPTH_MAX: Final = 32
 """Lists in lists: a schema change with a nested column has three, and JSON of thousands would end in a deep stack."""
@@ -212,8 +212,9 @@ def _read(value: Any, hint: Any, edge: Edge) -> Any:
         is_text = any(_takes_any_text(choice) for choice in choices)
         if is_optional and _is_nothing(value, is_text=is_text, is_rendered=edge.is_rendered):
             return None
-        if edge.is_rendered and value.strip() in _RENDERED_NOTHING and any(kind_of(each) is NAME for each in choices):
-            # A template without a value must not name something that is called None.
+        is_named = any(kind_of(each) in (NAME, ADDRESS) for each in choices)
+        if edge.is_rendered and value.strip() in _RENDERED_NOTHING and is_named:
+            # A template without a value must not name something, or a file, that is called None.
             raise ValueError(value)
         if is_text:
             return value

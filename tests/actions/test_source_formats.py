@@ -258,6 +258,9 @@ def test_what_is_not_there(tmp_path: Path):
         check_job(job(tmp_path, str(tmp_path / "none"), "csv", create=NewTable(columns=COLUMNS)))
     with pytest.raises(InvalidArgumentError, match="at least one source file"):
         check_job(job(tmp_path, [], "csv", create=NewTable(columns=COLUMNS)))
+    for nothing in ("", [" ", put(tmp_path / "rows", "csv")]):
+        with pytest.raises(InvalidArgumentError, match="names nothing; give the path of a file"):
+            job(tmp_path, nothing, "csv")
 
 
 def test_a_job_that_is_done_needs_its_source_no_more(tmp_path: Path):

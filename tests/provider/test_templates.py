@@ -22,6 +22,7 @@ from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperat
 from airflow_provider_paimon.operators.repair import PaimonEmptyQuarantineOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from airflow_provider_paimon.sensors.snapshot import PaimonFreshnessSensor, PaimonSnapshotSensor
+from airflow_provider_paimon.transfers.paimon_to_files import PaimonToFilesOperator
 from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
 from airflow_provider_paimon.transfers.sql_to_paimon import SqlToPaimonOperator
 from paimon_engine import Catalog, InvalidArgumentError
@@ -193,6 +194,21 @@ def test_a_template_without_a_value_does_nothing_else(
     assert catalog.table(TABLE).consumers()["next_snapshot_id"].to_pylist() == [2]
     assert catalog.table(TABLE).branches().num_rows == 0
     assert kind(task_id="t", table=TABLE, warehouse=catalog.warehouse, **fields).execute(make_context())
+
+
+def test_a_template_without_a_value_names_no_file(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, native: bool
+):
+    """It would be one in the working directory of the worker."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    for kind, name in ((PaimonToFilesOperator, "target"), (PaimonWriteOperator, "source")):
+        for value in (None, "", " "):
+            operator = rendered(kind, {name: value}, native=native, warehouse=catalog.warehouse)
+            with pytest.raises(AirflowFailException, match=f"{name}=.* is not allowed; give a path"):
+                operator.execute(make_context())
+
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_template_replaces_the_options_of_an_asset_only_where_it_has_none(warehouse: str):

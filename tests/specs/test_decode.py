@@ -115,7 +115,11 @@ def test_templates_write_none_where_there_is_no_value():
     for given in ("None", "", "null"):
         with pytest.raises(InvalidArgumentError, match="give a name as text"):
             read("delete_tag", "tag", given, rendered)
+        for action, field, value in (("export_files", "target", given), ("write", "source", [given, "a.parquet"])):
+            with pytest.raises(InvalidArgumentError, match="give .*a path or an address as text"):
+                read(action, field, value, rendered)
     assert read("delete_tag", "tag", "None", Edge()) == "None"
+    assert read("export_files", "target", "None", Edge()) == "None"
 
 
 @pytest.mark.parametrize(
