@@ -26,7 +26,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Final, TypeVar
 
 from paimon_engine.errors import InvalidArgumentError, shown
-from paimon_engine.specs.kinds import ADDRESS, NAME, Bounds, Edge, Kind, kind_of_type, read_list
+from paimon_engine.specs.kinds import ADDRESS, NAME, Bounds, Edge, Kind, NoValueError, kind_of_type, read_list
 
 DEPTH_MAX: Final = 32
 """Lists in lists: a schema change with a nested column has three, and JSON of thousands would end in a deep stack."""
@@ -142,6 +142,8 @@ def _read_field(name: str, item: SpecField, given: Any, edge: Edge) -> Any:
         try:
             value = _read(given, item.hint, edge)
             problem = _invalid_value_reason(value)
+        except NoValueError as error:
+            problem = str(error)
         except (ValueError, KeyError, OverflowError, TypeError, RecursionError, InvalidArgumentError):
             problem = f"give {described(item.hint)}"
     if problem is None and not _fits(value, item.hint):

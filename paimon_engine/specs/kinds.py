@@ -39,6 +39,10 @@ _SPAN: Final = re.compile(
 )
 
 
+class NoValueError(ValueError):
+    """A template left no value where one is needed; the text says where, and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """Where a value comes from, and so how it is read.
@@ -160,6 +164,19 @@ def _read_map(value: Any, _: Edge) -> Any:
     return {name.strip(): text for name, _, text in pairs}
 
 
+def _read_partition(value: Any, edge: Edge) -> Any:
+    """As `_read_map`. Raises: NoValueError where a template has left no value for a column."""
+    found = _read_map(value, edge)
+    if edge.is_rendered and isinstance(found, Mapping):
+        for column, item in found.items():
+            if isinstance(item, str) and item.strip() == "None":
+                raise NoValueError(
+                    f"a template left no value for {column}. Where null is meant, give {{{column!r}: None}} without "
+                    "a template; a partition that is called None can be named from the shell and from Python"
+                )
+    return found
+
+
 def _read_texts(value: Any, edge: Edge) -> Any:
     """A map as `_read_map` reads it; numbers and flags that a text has without quotes are texts, too."""
     found = _read_map(value, edge)
@@ -190,7 +207,7 @@ CONDITION: Final = Kind(
 PATTERN: Final = Kind("pattern", "a regular expression as text", "REGEX", _read_as_given)
 ADDRESS: Final = Kind("address", "a path or an address as text", "PATH", _read_as_given)
 PARTITION: Final = Kind(
-    "partition", "values by column, such as 'day=2013-01-01,hour=5' or a map", "COLUMN=VALUE", _read_map
+    "partition", "values by column, such as 'day=2013-01-01,hour=5' or a map", "COLUMN=VALUE", _read_partition
 )
 TEXTS: Final = Kind("map", "names with values, such as 'a=1,b=2' or a map", "NAME=VALUE", _read_texts)
 

@@ -186,6 +186,7 @@ def test_a_partition_that_is_done(days: Table, catalog: Catalog):
         ({"partition": {"day": "yesterday"}}, "'yesterday' is not a value of partition column 'day'"),
         ({"partition": {"day": "2013-01-05"}, "done": True}, "needs a value for hour"),
         ({"partition": {}}, "nothing"),
+        ({"partition": {"day": "None", "hour": 1}}, "a template left no value for day"),
     ],
 )
 def test_a_wrong_partition_fails_at_once(days: Table, catalog: Catalog, fields: dict[str, Any], message: str):

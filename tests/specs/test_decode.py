@@ -118,7 +118,18 @@ def test_templates_write_none_where_there_is_no_value():
         for action, field, value in (("export_files", "target", given), ("write", "source", [given, "a.parquet"])):
             with pytest.raises(InvalidArgumentError, match="give .*a path or an address as text"):
                 read(action, field, value, rendered)
+    for action, field, none in (
+        ("write", "overwrite", {"day": "None"}),
+        ("write", "overwrite", "day=None"),
+        ("drop_partition", "partitions", [{"day": "2024-02-29"}, {"day": "None"}]),
+        ("drop_partition", "partitions", "[{'day': 'None'}]"),
+        ("mark_partition_done", "partitions", [{"day": "None"}]),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"^{action}: {field}=.*a template left no value for day"):
+            read(action, field, none, rendered)
     assert read("delete_tag", "tag", "None", Edge()) == "None"
+    assert read("write", "overwrite", {"day": "None"}, Edge()) == {"day": "None"}
+    assert read("write", "overwrite", {"day": None}, rendered) == {"day": None}
     assert read("export_files", "target", "None", Edge()) == "None"
 
 
