@@ -116,6 +116,28 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
     raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {_shown(name, found)}")
 
 
+def new_table(create: Mapping[str, Any] | str | None, columns: Any) -> engine.NewTable | None:
+    """How to create a table that is not there; None where neither argument says so.
+
+    Raises: InvalidArgumentError.
+    """
+    given = structure("create", create, dict)
+    if given is None and columns is None:
+        return None
+    given = given or {}
+    if columns is not None:
+        given["columns"] = columns
+    if isinstance(given.get("options"), Mapping):
+        # What Jinja or Python gives as a number is a text in a table's options.
+        given["options"] = {name: option_text(value) for name, value in given["options"].items()}
+    return engine.decode(engine.NewTable, given, name="create", edge=templates())
+
+
+def option_text(value: Any) -> str:
+    """Text of an option that was given as a Python value."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def list_or_map(name: str, value: Any) -> Any:
     """A list or a mapping, also as the text that a template leaves; None where nothing was given.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
+from airflow_provider_paimon.rendered import option_text
 
 
 class PaimonCreateTableOperator(PaimonActionOperator):
@@ -48,8 +49,3 @@ class PaimonCreateTableOperator(PaimonActionOperator):
         if isinstance(fields["options"], Mapping):
             fields["options"] = {name: option_text(value) for name, value in fields["options"].items()}
         return fields
-
-
-def option_text(value: Any) -> str:
-    """Text of an option that was given as a Python value."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,9 +10,8 @@ from airflow.sdk import Asset
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import PaimonTable, as_table
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.operators.create import option_text
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from airflow_provider_paimon.rendered import list_in, structure, templates, text
+from airflow_provider_paimon.rendered import list_in, new_table, text
 from paimon_engine.errors import InvalidArgumentError
 
 _TABLE: Final = "paimon"
@@ -115,15 +114,4 @@ class PaimonWriteOperator(PaimonActionOperator):
 
     def create_table(self) -> engine.NewTable | None:
         """How to create the table if it is not there."""
-        create, columns = structure("create", self.create, dict), self.columns
-        if isinstance(columns, str):
-            columns = text(columns)
-        if create is None and columns is None:
-            return None
-        given = create or {}
-        if columns is not None:
-            given["columns"] = columns
-        if isinstance(given.get("options"), Mapping):
-            # What Jinja or Python gives as a number is a text in a table's options.
-            given["options"] = {name: option_text(value) for name, value in given["options"].items()}
-        return engine.decode(engine.NewTable, given, name="create", edge=templates())
+        return new_table(self.create, text(self.columns) if isinstance(self.columns, str) else self.columns)

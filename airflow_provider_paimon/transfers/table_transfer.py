@@ -16,8 +16,8 @@ from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_succes
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
 from airflow_provider_paimon.launchers.stoppable_work import StoppableWork
-from airflow_provider_paimon.rendered import FileTemplates, flag, renderers, structure, text
-from paimon_engine.errors import InvalidArgumentError, PaimonError
+from airflow_provider_paimon.rendered import FileTemplates, flag, new_table, renderers, structure, text
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
 
 
 class PaimonTableTransfer(FileTemplates):
@@ -119,7 +119,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
         overwrite: `{}` replaces the partitions for which there are rows (all rows of an unpartitioned table),
             `{"column": value}` those partitions; None adds the rows, and upserts where there is a primary key.
         columns: columns with Paimon's types of a table that is to be created where it is missing.
-        create: `primary_keys`, `partition_keys`, `options` and `comment` of that table.
+        create: `primary_keys`, `partition_keys`, `options` and `comment` of that table, beside its `columns`.
         idempotency_key: as for `PaimonJobOperator`, as are the following.
         on_clear: `rerun` or `once`.
         force_rerun: do the work again whatever was done before.
@@ -170,13 +170,28 @@ class PaimonRowsTransfer(PaimonTableTransfer):
     def opened(self, hook: PaimonHook) -> engine.Table:
         """The table, made where it is missing and `columns` say how.
 
-        Raises: NotFoundError if it is missing and they do not.
+        Raises: NotFoundError if it is missing and nothing says that it is to be made; InvalidArgumentError.
         """
-        columns = structure("columns", self.columns, dict)
-        if columns is not None:
-            create = structure("create", self.create, dict) or {}
-            return hook.catalog().create_table(self.table, schema=columns, if_not_exists=True, **create)
-        return hook.table(self.table)
+        wanted = new_table(self.create, structure("columns", self.columns, dict))
+        if wanted is not None and wanted.columns is not None:
+            return hook.catalog().create_table(
+                self.table,
+                schema=wanted.columns,
+                primary_keys=wanted.primary_keys,
+                partition_keys=wanted.partition_keys,
+                options=wanted.options,
+                comment=wanted.comment,
+                if_not_exists=True,
+            )
+        try:
+            return hook.table(self.table)
+        except NotFoundError as error:
+            if wanted is None:
+                raise
+            raise InvalidArgumentError(
+                f"{self.table} is to be created, and create= does not say with which columns: give their types, as in "
+                "columns={'id': 'BIGINT NOT NULL', 'name': 'STRING'}"
+            ) from error
 
     def written(self, table: engine.Table, rows: Any, attempt: Attempt) -> dict[str, Any]:
         """What the write of Arrow data did: `status`, `snapshot_id`, `rows`, `files`, `bytes` and more."""

@@ -52,6 +52,30 @@ def test_a_repeat_commits_once_and_a_table_is_created(warehouse: str):
     assert Catalog(warehouse).table("shop.new").to_arrow()["id"].to_pylist() == [2]
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"create": {"primary_keys": ["id"]}}, "make: shop.new is to be created, .*give their types, as in columns="),
+        ({"columns": {"id": "INT"}, "create": {"primary_key": ["id"]}}, "create: unknown field 'primary_key'; .*_keys"),
+        ({"columns": {"id": "INT"}, "create": "{'options': {'bucket': 2}, 'sql': 'x'}"}, "unknown field 'sql'"),
+    ],
+)
+def test_a_table_that_cannot_be_created_so_is_named_with_what_is_missing(warehouse: str, fields: Any, message: str):
+    with pytest.raises(AirflowFailException, match=message):
+        run(rows(1), table="shop.new", warehouse=warehouse, **fields)
+
+
+def test_keys_and_options_of_a_new_table_may_be_what_templates_leave(warehouse: str):
+    create = "{'primary_keys': ['id'], 'options': {'bucket': 2, 'deletion-vectors.enabled': True}}"
+    run(rows(1), table="shop.new", warehouse=warehouse, columns={"id": "BIGINT", "carrier": "STRING"}, create=create)
+
+    schema = Catalog(warehouse).table("shop.new").schema
+    assert (schema.primary_keys, schema.options["bucket"]) == (("id",), "2")
+    assert schema.options["deletion-vectors.enabled"] == "true"
+    with_columns = {"create": {"columns": {"id": "BIGINT"}}}
+    assert run(rows(2).select(["id"]), table="shop.one", warehouse=warehouse, **with_columns)["rows"] == 1
+
+
 COLUMNS = {
     "id": "BIGINT",
     "name": "STRING",
