@@ -7,6 +7,9 @@ from typing import Any, Final
 
 _UNITS: Final = ("", "KiB", "MiB", "GiB", "TiB")
 _NOT_SAID: Final = frozenset({"status", "snapshot_id", "seconds", "tag", "warnings"})
+_REASONS: Final = ("stopped", "remaining_because", "notes")
+"""Lists of texts, which say why something was not done."""
+_REASONS_MAX: Final = 2
 _PAIR: Final = ("_before", "_after")
 _STARTUP_MIN_S: Final = 0.05
 """Without Spark there is next to nothing to start."""
@@ -23,7 +26,7 @@ def _is_flat(value: Mapping[str, Any]) -> bool:
 
 
 def summary_line(result: Mapping[str, Any]) -> str:
-    """`compact shop.orders: committed, snapshot 12; files 14 → 2, bytes 1.2 MiB → 0.9 MiB`."""
+    """`compact shop.orders: committed, snapshot 12; files 14 → 2, bytes 1.2 MiB → 0.9 MiB`, and what was not done."""
     parts = [str(result["status"])]
     if result.get("snapshot_id") is not None:
         parts.append(f"snapshot {result['snapshot_id']}")
@@ -31,8 +34,8 @@ def summary_line(result: Mapping[str, Any]) -> str:
     if details.get("tag"):
         parts.append(f"tag {details['tag']}")
     counted = ", ".join(_counted(details))
-    warned = "".join(f"; {text}" for text in details.get("warnings", ()))
-    return f"{action} {result['table']}: {', '.join(parts)}{'; ' if counted else ''}{counted}{warned}"
+    said = [", ".join(parts), *([counted] if counted else []), *_reasons(details), *details.get("warnings", ())]
+    return f"{action} {result['table']}: {'; '.join(said)}"
 
 
 def log_line(result: Mapping[str, Any]) -> str:
@@ -51,6 +54,17 @@ def log_line(result: Mapping[str, Any]) -> str:
     parts = [summary_line(result), ", ".join(kept)]
     parts += [f"levels {' → '.join(dict.fromkeys(levels))}"] if levels else []
     return "; ".join(item for item in [*parts, _times(result)] if item)
+
+
+def _reasons(details: Mapping[str, Any]) -> Iterator[str]:
+    """Why something was not done: the first reasons, and how many more there are."""
+    omitted = details.get("omitted") or {}
+    listed = [text for name in _REASONS for text in details.get(name) or () if isinstance(text, str)]
+    reasons = list(dict.fromkeys(listed))
+    yield from reasons[:_REASONS_MAX]
+    more = len(reasons) - _REASONS_MAX + sum(omitted.get(name, 0) for name in _REASONS)
+    if more > 0:
+        yield f"{more} more reasons"
 
 
 def _details(result: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -74,7 +88,7 @@ def _counted(details: Mapping[str, Any]) -> Iterator[str]:
     """Numbers before and after, numbers that are not 0, and how many there are of what is listed."""
     omitted = details.get("omitted") or {}
     for name, value in details.items():
-        if name in _NOT_SAID or name.endswith(("_id", _PAIR[1])) or isinstance(value, bool | float):
+        if name in _NOT_SAID or name.endswith(("_id", "_ms", _PAIR[1])) or isinstance(value, bool | float):
             continue
         if name.endswith(_PAIR[0]):
             noun = name.removesuffix(_PAIR[0])
@@ -83,7 +97,7 @@ def _counted(details: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{_noun(noun)} {_size(noun, value)} → {_size(noun, after)}"
         elif isinstance(value, int) and value:
             yield f"{_noun(name)} {_size(name, value)}"
-        elif isinstance(value, list) and value:
+        elif isinstance(value, list) and value and not (name in _REASONS and isinstance(value[0], str)):
             yield f"{_noun(name)} {len(value) + omitted.get(name, 0)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -17,7 +18,10 @@ from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
 from airflow_provider_paimon.launchers.stoppable_work import StoppableWork
 from airflow_provider_paimon.rendered import FileTemplates, flag, new_table, renderers, structure, text
+from airflow_provider_paimon.summary import log_line
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
+
+logger = logging.getLogger(__name__)
 
 
 class PaimonTableTransfer(FileTemplates):
@@ -69,10 +73,12 @@ class PaimonTableTransfer(FileTemplates):
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         except PaimonError as error:
             raise AirflowException(f"{self.task_id}: {error}") from error
-        self.log.info("%s: %s", self.table, ", ".join(f"{name} {value}" for name, value in done.items()))
-        if self.action is not None:
-            described = describe_outlets(self.outlets, context, self._as_result(done), is_reported=self._is_reported)  # type: ignore[has-type]
-            self.outlets = described
+        if self.action is None:
+            self.log.info("%s: %s", self.table, ", ".join(f"{name} {value}" for name, value in done.items()))
+            return done
+        logger.info("%s", log_line({"action": self.action, **done}))
+        described = describe_outlets(self.outlets, context, self._as_result(done), is_reported=self._is_reported)  # type: ignore[has-type]
+        self.outlets = described
         return done
 
     def on_kill(self) -> None:

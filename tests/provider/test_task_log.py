@@ -8,13 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.sdk import DAG, task
 
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from airflow_provider_paimon.summary import log_line
 from paimon_engine import Catalog
-from tests.provider.conftest import TABLE
+from tests.provider.conftest import TABLE, rows
 
 
 def logged_by(operator: Any, context: dict, caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -62,7 +64,42 @@ def test_other_jobs_have_such_a_line(
 
     times = r"\d+\.\d s: plan \d+\.\d s, write \d+\.\d s, commit \d+\.\d s"
     assert re.fullmatch(rf"write air\.flights: committed, snapshot 4; rows 2, .*; {times}", written)
-    assert re.fullmatch(r"create_tag air\.flights: created, snapshot 4, tag x.*; \d+\.\d s", tagged)
+    assert re.fullmatch(r"create_tag air\.flights: created, snapshot 4, tag x; \d+\.\d s", tagged)
+
+
+def test_what_keeps_snapshots_is_said_in_words(
+    catalog: Catalog, warehouse: str, context: dict, caplog: pytest.LogCaptureFixture
+):
+    catalog.table(TABLE).reset_consumer("billing", next_snapshot=1)
+    expiry = PaimonExpireSnapshotsOperator(task_id="t", table=TABLE, warehouse=warehouse, retain_max=1, retain_min=1)
+
+    line = logged_by(expiry, context, caplog)[-1]
+
+    says = r"remaining 2; consumer 'billing' will read snapshot 1 next"
+    assert re.fullmatch(rf"expire_snapshots air\.flights: noop; {says}; \d+\.\d s", line)
+
+
+def test_many_reasons_are_counted():
+    details = {"stopped": ["one", "two", "three"], "remaining_because": ["one"], "notes": [{"path": "p"}]}
+    result = {"action": "verify", "table": "t", "status": "stopped", "details": {**details, "omitted": {"stopped": 4}}}
+
+    assert log_line(result) == "verify t: stopped; notes 1; one; two; 5 more reasons; 0.0 s"
+
+
+def test_a_transfer_has_such_a_line(catalog: Catalog, warehouse: str, context: dict, caplog: pytest.LogCaptureFixture):
+    with DAG("writes", schedule=None):
+
+        @task.paimon_write(table=TABLE, warehouse=warehouse)  # type: ignore[untyped-decorator]
+        def make() -> Any:
+            return rows(7)
+
+        operator = make().operator
+
+    line = logged_by(operator, context, caplog)[-1]
+
+    assert re.fullmatch(
+        r"write air\.flights: committed, snapshot 4; rows 1, files 1, bytes \S+( KiB)?, buckets 1; \d+\.\d s", line
+    )
 
 
 def test_the_start_of_spark_is_told_apart():
