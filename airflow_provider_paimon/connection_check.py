@@ -40,7 +40,7 @@ _RANDOM: Final = re.compile(r"[^\s/'\"]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{
 def examine_connection(hook: PaimonHook) -> tuple[bool, str]:
     """Whether the warehouse can be listed, and its store decides commits; and what was found, without secrets."""
     try:
-        missing = _missing_directory(hook)
+        missing = missing_directory(hook)
         if missing is not None:
             return False, missing
         for what, address in _servers(hook):
@@ -54,7 +54,7 @@ def examine_connection(hook: PaimonHook) -> tuple[bool, str]:
         return False, _plain(str(error))
 
 
-def _missing_directory(hook: PaimonHook) -> str | None:
+def missing_directory(hook: PaimonHook) -> str | None:
     """What is wrong with a warehouse on the local disk; None for others, and for one that exists."""
     address = hook.warehouse
     if hook.catalog_options.get("metastore") == "rest" or ("://" in address and not address.startswith("file:")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -19,9 +20,10 @@ from rich.markup import escape
 
 from airflow_provider_paimon.cli.examine import examine
 from airflow_provider_paimon.cli.warehouse import hook_of
+from airflow_provider_paimon.connection_check import missing_directory
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.tag_schedule import day_of_tag
-from paimon_engine.errors import InvalidArgumentError, PaimonError, masked
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, masked
 
 _DAY: Final = timedelta(days=1)
 _DAYS_MAX: Final = 3660
@@ -61,7 +63,10 @@ def tables(args: Any) -> int:
     """Shows the tables of a warehouse."""
     hook = hook_of(args.conn_id, args.warehouse)
     catalog = hook.catalog()
-    names = [f"{database}.{name}" for database in catalog.list_databases() for name in catalog.list_tables(database)]
+    databases = catalog.list_databases()
+    if not databases and (missing := missing_directory(hook)) is not None:
+        raise NotFoundError(missing)
+    names = [f"{database}.{name}" for database in databases for name in catalog.list_tables(database)]
     _show([_table_row(hook, name) for name in names if fnmatchcase(name, args.tables)], args.output)
     return 0
 
@@ -139,6 +144,11 @@ def init(args: Any) -> int:
     if args.warehouse and "@" in urlsplit(args.warehouse).netloc:
         raise InvalidArgumentError(
             "the warehouse's address contains credentials; set login and password of the connection"
+        )
+    if args.warehouse and "://" not in args.warehouse and not os.path.isabs(args.warehouse.removeprefix("file:")):
+        raise InvalidArgumentError(
+            f"--warehouse {args.warehouse}: give a path that begins with /, as each process has its own working "
+            "directory"
         )
     rows = []
     with create_session() as session:

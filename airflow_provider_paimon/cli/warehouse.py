@@ -19,8 +19,11 @@ def hook_of(conn_id: str | None, warehouse: str | None) -> PaimonHook:
     # Hooks get connections from the task's supervisor, which a command does not have.
     try:
         hook.use_connection(Connection.get_connection_from_secrets(conn_id or hook.default_conn_name))
-    except AirflowNotFoundException:
+    except AirflowNotFoundException as error:
         if conn_id is not None:
-            raise
+            raise AirflowNotFoundException(
+                f"the connection {conn_id} is not defined: airflow paimon init --conn-id {conn_id} --warehouse ADDRESS "
+                "defines it"
+            ) from error
         hook.use_connection(None)
     return hook
