@@ -118,7 +118,7 @@ def _column_names(database: Any, names: Sequence[str]) -> Sequence[str]:
     """Columns as a statement has them: Airflow quotes reserved words, but knows none of SQLite's."""
     if database.conn_type != "sqlite":
         return names
-    return [database.escape_word_format.format(name) for name in names]
+    return [database.escape_word_format.format(name.replace('"', '""')) for name in names]
 
 
 def wanted_rows(operator: Any) -> dict[str, Any]:

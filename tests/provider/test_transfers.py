@@ -256,6 +256,17 @@ def test_columns_that_are_called_as_words_of_sql(run_sql: Any, warehouse: str):
     assert run_sql("SELECT * FROM copy") == [(2, 1)]
 
 
+@pytest.mark.parametrize("run_sql", ["sqlite"], indirect=True)  # Airflow's other dialects quote only words they know
+def test_columns_with_signs_of_sql_in_their_names(run_sql: Any, warehouse: str):
+    table = Catalog(warehouse).create_table("shop.users", schema={'a"b': "INT", "c d": "INT"})
+    table.write(pa.table({'a"b': [1], "c d": [2]}, table.arrow_schema))
+    run_sql('CREATE TABLE copy ("c d" INT, "a""b" INT)')
+
+    unload(warehouse)
+
+    assert run_sql("SELECT * FROM copy") == [(2, 1)]
+
+
 def test_rows_of_a_system_table_are_of_no_snapshot(run_sql: Any, warehouse: str):
     load(warehouse)
     run_sql("CREATE TABLE copy (snapshot_id BIGINT)")
