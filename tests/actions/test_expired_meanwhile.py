@@ -9,13 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, NotFoundError, Table, open_table
+from paimon_engine import Catalog, ConflictError, NotFoundError, Table, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import read_at_latest
+from tests.support.storage_events import EventStorage
+from tests.support.world.made_up import History
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -85,3 +87,43 @@ def test_a_lost_data_file_fails_the_compaction(table: Table) -> None:
 
     with pytest.raises(NotFoundError, match="data-"):
         table.compact(full=True)
+
+
+def test_a_snapshot_that_vanishes_under_our_eyes_ends_the_run() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").compact("b").write("c").write("d")
+    storage.once("delete", "snapshot/snapshot-1", lambda: history.rollback(snapshot=2))
+
+    with pytest.raises(ConflictError, match="snapshot 4 .* vanished"):
+        history.expire(retain_max=1)
+
+    assert history.ids() == [2]
+    history.assert_sound()
+    assert history.reachable() <= history.stored()
+
+
+def test_a_rollback_while_the_latest_hint_is_mended_leaves_no_stale_one() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").write("b").write("c").write("d")
+    storage.overwrite(history.handle.paths.latest_hint, b"1")
+    storage.once("overwrite", "snapshot/LATEST", lambda: history.rollback(snapshot=2))
+
+    with pytest.raises(ConflictError, match="snapshot 4 .* vanished"):
+        history.expire(retain_max=1)
+
+    assert history.ids() == [1, 2]
+    assert storage.read(history.handle.paths.latest_hint) == b"2"
+    history.assert_sound()
+
+
+def test_two_expiries_at_once_take_each_other_for_no_rollback() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").compact("b").write("c").write("d")
+    storage.once("delete", "snapshot/snapshot-1", lambda: history.compact("e").expire(retain_max=1))
+
+    result = history.expire(retain_max=1)
+
+    assert result.expired_snapshots == (1, 2, 3)
+    assert history.ids() == [5]
+    history.assert_exact()
+    assert storage.read(f"{history.handle.paths.snapshot_dir}/EARLIEST") == b"5"

@@ -296,12 +296,15 @@ def remaining_changelog_ids(history: BranchHistory, expiration: ExpirationPlan) 
 def _check_latest_is_there(table: TableHandle, history: BranchHistory, removed: Snapshot | None = None) -> None:
     """Raises ConflictError if a rollback took the newest snapshot away: what was to expire may now be the latest.
 
-    `removed` is the snapshot that was just removed. It is put back if none is left: the rollback may be one to it, and
-    have looked for it before.
+    If there are newer ones, another expiry took it, and the older ones with it. `removed` is the snapshot that was just
+    removed. It is put back if none is left: the rollback may be one to it, and have looked for it before.
     """
     latest = history.snapshots[-1].snapshot
     if table.snapshot_service is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
-        if removed is not None and not snapshot_ids(table):
+        ids = snapshot_ids(table)
+        if ids and ids[-1] > latest.id:
+            return
+        if removed is not None and not ids:
             create_again(table, removed.id, snapshot_to_json(removed).encode())
         # `remove_expired` may have written its id into the LATEST hint a moment ago.
         repair_latest_hint(table)
