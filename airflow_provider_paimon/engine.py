@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         without_last_line,
     )
     from paimon_engine.packing import engine_archive
-    from paimon_engine.specs import Edge, decode, kind_of
+    from paimon_engine.specs import Edge, PartitionValues, decode, kind_of
 
 __all__ = [
     "ACTIONS",
@@ -65,6 +65,7 @@ __all__ = [
     "JobRecord",
     "JobResult",
     "NewTable",
+    "PartitionValues",
     "Progress",
     "Resources",
     "SourceRef",
@@ -101,7 +102,7 @@ _HOMES: Final = {
     "paimon_engine.job_process": ("STARTER", "as_argument"),
     "paimon_engine.job_record": ("JobFailure", "JobRecord", "forget_abandoned"),
     "paimon_engine.packing": ("engine_archive",),
-    "paimon_engine.specs": ("Edge", "decode", "kind_of"),
+    "paimon_engine.specs": ("Edge", "PartitionValues", "decode", "kind_of"),
 }
 
 

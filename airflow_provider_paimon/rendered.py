@@ -116,6 +116,19 @@ def structure(name: str, value: Any, kind: type[_Kind]) -> _Kind | None:
     raise InvalidArgumentError(f"{name} must be {wanted}, in Python or in a YAML file, not {_shown(name, found)}")
 
 
+def partition(name: str, value: Any) -> dict[str, Any] | None:
+    """Values by partition column; None where nothing was given.
+
+    Raises: InvalidArgumentError, also where a template has left no value for a column.
+    """
+    kind, found = engine.kind_of(engine.PartitionValues), structure(name, value, dict)
+    assert kind is not None
+    try:
+        return None if found is None else dict(kind.read(found, templates()))
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name}={shown(value)} is not allowed; {error}") from error
+
+
 def new_table(create: Mapping[str, Any] | str | None, columns: Any) -> engine.NewTable | None:
     """How to create a table that is not there; None where neither argument says so.
 

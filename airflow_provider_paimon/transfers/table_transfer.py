@@ -17,7 +17,7 @@ from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_succes
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
 from airflow_provider_paimon.launchers.stoppable_work import StoppableWork
-from airflow_provider_paimon.rendered import FileTemplates, flag, new_table, renderers, structure, text
+from airflow_provider_paimon.rendered import FileTemplates, flag, new_table, partition, renderers, structure, text
 from airflow_provider_paimon.summary import log_line
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
 
@@ -178,6 +178,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
 
         Raises: NotFoundError if it is missing and nothing says that it is to be made; InvalidArgumentError.
         """
+        partition("overwrite", self.overwrite)  # What is wrong with it is said before a table is made.
         wanted = new_table(self.create, structure("columns", self.columns, dict))
         if wanted is not None and wanted.columns is not None:
             return hook.catalog().create_table(
@@ -201,7 +202,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
 
     def written(self, table: engine.Table, rows: Any, attempt: Attempt) -> dict[str, Any]:
         """What the write of Arrow data did: `status`, `snapshot_id`, `rows`, `files`, `bytes` and more."""
-        overwrite = structure("overwrite", self.overwrite, dict)
+        overwrite = partition("overwrite", self.overwrite)
         done = table.write(
             rows, overwrite=overwrite, commit_user=attempt.commit_user, earlier_user=attempt.earlier_user
         )

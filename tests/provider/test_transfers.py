@@ -109,6 +109,13 @@ def test_upserts_and_overwrites(run_sql: Any, warehouse: str):
     assert [row["name"] for row in rows_of(warehouse)] == ["Ann", "Bob"]
 
 
+def test_no_partition_is_overwritten_for_which_a_template_left_no_value(run_sql: Any, warehouse: str):
+    with pytest.raises(AirflowFailException, match=r"overwrite=.*a template left no value for id"):
+        load(warehouse, overwrite={"id": "None"}, create={"primary_keys": ["id"], "partition_keys": ["id"]})
+
+    assert not Path(warehouse).exists()
+
+
 def test_no_rows_are_no_snapshot(run_sql: Any, warehouse: str):
     assert load(warehouse, sql="SELECT * FROM users WHERE id = 7")["status"] == "noop"
 
