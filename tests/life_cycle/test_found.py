@@ -368,7 +368,7 @@ def test_a_job_that_waits_drops_no_partition_that_was_not_too_old_when_it_began(
     age = datetime.fromtimestamp(world.now_ms / 1000) - day + timedelta(hours=1)
     table = world.table(MAIN)
     call = Call("expire_partitions", MAIN, lambda: table.expire_partitions(age), writes=True)
-    world.begin(call, 2)
+    world.begin(call, 3)
     assert world.paused
     write(world, world.table(MAIN), 2)
     world.now_ms += 2 * HOUR_MS

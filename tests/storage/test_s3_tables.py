@@ -168,8 +168,8 @@ def test_requests_of_a_read_are_a_matter_of_files_not_of_history(catalog: Catalo
     for requests in counts.values():
         manifests = [one for one in requests if "/manifest-" in one and "manifest-list" not in one]
         files = [one for one in requests if "/data-" in one]
-        # The hint, the snapshot, a look for a newer one, and two manifest lists; the schema was read before.
-        assert len(requests) == 5 + len(manifests) + len(files)
+        # Two hints, the snapshot, a look for a newer one, and two manifest lists; the schema was read before.
+        assert len(requests) == 6 + len(manifests) + len(files)
         assert len(files) == 1
         assert len(manifests) <= 4
         assert all(one.startswith("GET ") for one in requests)

@@ -411,8 +411,7 @@ def _dispose(
 
     Metadata files among `first` go before all others.
     """
-    known = {file.path: file for file in plan.files}
-    done: list[DeletedFile] = []
+    done: set[str] = set()
     problems: list[str] = []
     urgent = tuple(path for path in plan.metadata if path in first)
     rest = tuple(path for path in plan.metadata if path not in first)
@@ -428,10 +427,10 @@ def _dispose(
             moves = quarantine.quarantine_moves(table, paths, only_while=record_path(table, quarantine.name))
             moves, problems = move_files(table, moves, how, executor)
             gone = [move.source for move in moves]
-        done += [known[path] for path in gone]
+        done.update(gone)
     if table.options.clean_empty_directories:
         clean_directories(table, {item.directory for item in plan.data.values()})
-    return done, problems
+    return [file for file in plan.files if file.path in done], problems
 
 
 def finish_interrupted(
