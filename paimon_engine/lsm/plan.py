@@ -260,8 +260,9 @@ def plan_bucket(
     # Those of a chain table delete rows of other partitions, in another branch.
     drop_deletes = drop_deletes and not options.is_chain_table
     to_highest = pick.output_level == level_max
-    changes = _changes(pick, options, to_highest=to_highest)
     names = {file.name for run in pick.runs for file in run.files}
+    is_whole = len(names) == len(files) and not written_at_once(files)
+    changes = _changes(pick, options, to_highest=to_highest, is_whole=is_whole)
     # In order of commit: it decides where sequence numbers are equal.
     merged = sections([file for file in files if file.name in names], order, options.sort_spill_threshold)
     rewrites, upgrades, uncounted = _split(pick, merged, options, changes, stale, to_highest=to_highest)
@@ -310,11 +311,13 @@ def _around(
     return tuple(filter(is_partly, sections(files, order, options.sort_spill_threshold)))
 
 
-def _changes(pick: Pick, options: TableOptions, *, to_highest: bool) -> ChangeDetection | None:
-    """Which changes the compaction must find; None if nobody needs them."""
+def _changes(pick: Pick, options: TableOptions, *, to_highest: bool, is_whole: bool) -> ChangeDetection | None:
+    """Which changes a compaction must find, of all files in order of their numbers if it `is_whole`; None for none."""
     if options.changelog_producer == "full-compaction":
         # Whether or not `force-lookup` is set: the changelog is what changes at the highest level.
         return "full-compaction" if to_highest else None
+    if is_whole and options.merge_engine == "deduplicate" and options.changelog_producer != "lookup":
+        return None  # No changelog is written, and no other file has rows that are replaced.
     if options.needs_lookup and any(run.level == 0 for run in pick.runs):
         return "first-row" if options.merge_engine == "first-row" else "lookup"
     return None
@@ -458,8 +461,7 @@ def _clustered_task(
     full: bool,
 ) -> CompactTask | NothingToDo:
     """Rows of level 0 into the order of other columns than the key, and files in that order joined."""
-    pick = pick_clustered_full if full else pick_clustered_minor
-    groups = pick(found, options, stale)
+    groups = (pick_clustered_full if full else pick_clustered_minor)(found, options, stale)
     if not groups:
         return too_little_to_do(found, options, full=full)
     merges = "full compaction" if full else "level 0 is waited for" if found.level_0 else "overlapping or small files"

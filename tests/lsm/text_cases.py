@@ -42,6 +42,9 @@ SHORT = {
     "total-below": "compaction.total-size-threshold",
     "interval": "compaction.optimization-interval",
     "incremental-above": "compaction.incremental-size-threshold",
+    "vectors": "deletion-vectors.enabled",
+    "changelog": "changelog-producer",
+    "engine": "merge-engine",
 }
 NOW_MS = 10_000
 COLUMNS = RowType((DataField(0, "k", parse_atomic("BIGINT NOT NULL")), DataField(1, "v", parse_atomic("STRING"))))
@@ -151,6 +154,7 @@ def _plan(words: list[str], files: list[DataFile]) -> str:
     if isinstance(task, NothingToDo):
         return f"nothing: {task.reason}"
     lines = [f"-> L{task.output_level}" + (", deletes dropped" if task.drop_deletes else "")]
+    lines += [f"changes: {task.changes}"] if task.changes else []
     lines += [f"merge {' | '.join(map(_section, group))}" for group in task.rewrites]
     lines += [f"move {file.name}" for file in task.upgrades]
     return "\n".join(lines)
