@@ -92,6 +92,8 @@ class PagesAhead:
 
         Raises: CorruptTableError, StorageError.
         """
+        if not self._left:
+            return
         # Where a row group ends within them, they come as two batches, decoded at once.
         end = (row // self._batch_rows + 1) * self._batch_rows
         while self._left and self._left[0].begin < end:
@@ -109,6 +111,7 @@ class PagesAhead:
 
     def finish(self) -> None:
         """They are not read any more."""
+        self._left.clear()
 
     def _check(self, pages: ChunkPages, rows: int) -> None:
         for _ in headers(self.file, pages, values=rows):

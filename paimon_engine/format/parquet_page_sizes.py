@@ -331,7 +331,7 @@ def header_at(source: BinaryIO, begin: int, end: int) -> tuple[PageHead, int]:
     while True:
         if begin >= end:
             raise IndexError("the column chunk ends before it")
-        data = _bytes_at(source, begin, min(asked, end - begin))
+        data = bytes_at(source, begin, min(asked, end - begin))
         try:
             head, size = page_head(data)
         except IndexError:
@@ -342,7 +342,8 @@ def header_at(source: BinaryIO, begin: int, end: int) -> tuple[PageHead, int]:
             return head, begin + size
 
 
-def _bytes_at(source: BinaryIO, begin: int, count: int) -> bytes:
+def bytes_at(source: BinaryIO, begin: int, count: int) -> bytes:
+    """So many bytes of a file, or fewer where it ends. Raises: OSError."""
     if isinstance(source, pa.NativeFile):
         found: bytes = source.read_at(count, begin)
         return found

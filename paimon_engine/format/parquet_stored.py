@@ -16,6 +16,7 @@ from paimon_engine.format.parquet_chunk_check import check_chunks, read_footer
 from paimon_engine.format.parquet_file import parquet_file
 from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
 from paimon_engine.format.parquet_page_sizes import check_row_counts
+from paimon_engine.format.parquet_small import is_small
 from paimon_engine.format.parquet_watch import WatchedFile
 from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_indices, reading_of
 from paimon_engine.format.thrift_compact import DECODE_ERRORS
@@ -94,20 +95,20 @@ class StoredFile:
         physical = physical_schema(schema, self.schema)
         paths = leaf_paths(physical, self.schema)
         leaves = leaf_indices(self.metadata, paths)
-        check_row_counts(self.metadata, self.path, list(leaves.values()) or None, groups)
+        small = self._is_small(leaves, groups)
+        if not small:
+            check_row_counts(self.metadata, self.path, list(leaves.values()) or None, groups)
         if not leaves:
             # For no columns Arrow allots memory by the number of rows alone.
             counts = [self.metadata.row_group(number).num_rows for number in groups]
             yield from (_no_columns(rows) for count in counts for rows in _parts(count, self._limit.rows))
             return
-        self._pages.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
-        reading = reading_of(StoredRows(file, self._pages.file, self.path, leaves, groups, self._to_look), self._limit)
-        longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
-        # Equal batches, the last of which ends where the rows do: Arrow decodes all of a batch.
-        size = reading.rows if not end else math.ceil(end / math.ceil(end / reading.rows))
-        reached = None if end is None else math.ceil(end / size) * size
-        self._pages.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes, end=reached)
-        file = self.file(reading.dictionaries)
+        if small:
+            self._pages.finish()
+            size = self._limit.rows
+        else:
+            size, dictionaries = self._expect(file, leaves, groups, end)
+            file = self.file(dictionaries)
         batches = file.iter_batches(size, columns=paths, row_groups=groups, use_threads=False)
         int96 = int96_columns(file.schema, paths)
         if int96:
@@ -131,6 +132,27 @@ class StoredFile:
                 plain = decoded(rows, self._kept, self._limit.size_bytes)
                 yield from plain if physical == schema else self._joined(plain, schema)
         self._pages.finish()
+
+    def _is_small(self, leaves: Mapping[str, int], groups: Sequence[int]) -> bool:
+        """Whether these columns can be read at once, and nothing more needs to be known of them."""
+        at_hand = isinstance(self._pages, PagesAhead)
+        return at_hand and is_small(self._pages.file, self.metadata, leaves.values(), groups, self._limit.size_bytes)
+
+    def _expect(
+        self, file: pq.ParquetFile, leaves: Mapping[str, int], groups: Sequence[int], end: int | None
+    ) -> tuple[int, frozenset[str]]:
+        """Rows to read at once of these columns, up to row `end`, and the columns that come as dictionaries.
+
+        Their pages are looked at from now on. Raises: CorruptTableError.
+        """
+        self._pages.expect(self.metadata, leaves.values(), groups, batch_rows=self._limit.rows)
+        reading = reading_of(StoredRows(file, self._pages.file, self.path, leaves, groups, self._to_look), self._limit)
+        longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
+        # Equal batches, the last of which ends where the rows do: Arrow decodes all of a batch.
+        size = reading.rows if not end else math.ceil(end / math.ceil(end / reading.rows))
+        reached = None if end is None else math.ceil(end / size) * size
+        self._pages.expect_again(longest, batch_rows=size, size_bytes=self._limit.size_bytes, end=reached)
+        return size, reading.dictionaries
 
     def _joined(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         from paimon_engine.format.shredded_variants import joined
