@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_engine.arrow_values import as_numbers
 from paimon_engine.errors import InvalidArgumentError, PaimonWarning, damaged, naming
 from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
 from paimon_engine.format.stored import check_row_count
@@ -47,6 +47,7 @@ class RowCheck:
         self._path = path
         self._file = file
         self._key_type = key_type
+        self._order = None if key_type is None else key_order(key_type)
         self._is_sorted = is_sorted
         self._warns = warns
         self._beyond_bound = False
@@ -95,9 +96,10 @@ class RowCheck:
 
     def _within(self, rows: pa.RecordBatch, column: str, low: int, high: int) -> None:
         values = rows[column]
-        bounds = pc.min_max(values).as_py()
-        if values.null_count or bounds["min"] < low or bounds["max"] > high:
-            found = "a null" if values.null_count else f"{bounds['min']} to {bounds['max']}"
+        numbers = as_numbers(values)
+        least, most = int(numbers.min()), int(numbers.max())
+        if values.null_count or least < low or most > high:
+            found = "a null" if values.null_count else f"{least} to {most}"
             raise damaged(self._path, f"{column} is {found}, expected {low} to {high}")
 
     def _key(self, row: pa.RecordBatch, which: str) -> None:
@@ -109,16 +111,17 @@ class RowCheck:
         columns = self._key_type
         if not self._is_sorted or any(name not in row.schema.names for name in columns.names):
             return
-        types, order = [field.type for field in columns], key_order(columns)
+        types, order, noted = [field.type for field in columns], self._order, self._file.max_key
+        assert order is not None
         with naming(f"{self._path}: keys in its manifest"):
-            low, high = order(self._file.min_key), order(upper_key(types, self._file.max_key))
+            low, high = order(self._file.min_key), order(upper_key(types, noted))
         try:
             found = tuple(internal_values(row[field.name], field.type)[0] for field in columns)
             key = encode_row(types, found, reserve_null=True)
         except (pa.ArrowException, InvalidArgumentError) as error:
             raise damaged(self._path, f"its {which} key is none of {columns.names}: {error}") from error
         if not low <= order(key) <= high:
-            bounds = [decode_row(types, key) for key in (self._file.min_key, self._file.max_key)]
+            bounds = [decode_row(types, key) for key in (self._file.min_key, noted)]
             raise damaged(self._path, f"its {which} key is {found}, its manifest says {bounds[0]} to {bounds[1]}")
-        was_cut = key != self._file.max_key and order(key) > order(cut_key(types, self._file.max_key))
+        was_cut = key != noted and order(key) > order(cut_key(types, noted))
         self._beyond_bound = self._beyond_bound or was_cut
