@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_engine.arrow_values import as_numbers
-from paimon_engine.meta.schema import VALUE_KIND
+from paimon_engine.arrow_values import as_numbers, of_numbers
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 LEVEL: Final = "_LEVEL"
 """Column of the level of a record's file."""
@@ -29,3 +29,10 @@ def drop_retracts(rows: pa.RecordBatch) -> pa.RecordBatch:
 def with_level(rows: pa.RecordBatch, level: int) -> pa.RecordBatch:
     """The rows, with the level of their file as a last column."""
     return rows.append_column(pa.field(LEVEL, pa.int32()), pa.repeat(pa.scalar(level, pa.int32()), rows.num_rows))
+
+
+def with_numbers_added(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """The rows, with sequence numbers that much higher."""
+    index = rows.schema.get_field_index(SEQUENCE_NUMBER)
+    numbers = of_numbers(as_numbers(rows.column(index)) + number, pa.int64())
+    return rows.set_column(index, rows.schema.field(index), numbers)

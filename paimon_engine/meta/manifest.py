@@ -95,6 +95,11 @@ class DataFile:
         """The same file at another level."""
         return replace(self, level=level)
 
+    def with_numbers_added(self, number: int) -> DataFile:
+        """The same file, with all sequence numbers that much higher."""
+        low, high = self.min_sequence_number + number, self.max_sequence_number + number
+        return replace(self, min_sequence_number=low, max_sequence_number=high)
+
     def without_value_stats(self) -> DataFile:
         """The same file, with nothing said of its values."""
         return replace(self, value_stats=EMPTY_STATS, value_stats_columns=())

@@ -86,6 +86,19 @@ def test_merge_engines_merge_what_came_before_and_after(catalog: Catalog) -> Non
     assert changes(catalog, 1, 5) == [("+I", 1, 15), ("-D", 2, 2)]
 
 
+def test_a_retraction_concerns_what_came_before_numbers_began_again(catalog: Catalog) -> None:
+    """As in Java, where the numbers give the same order: the last value is taken back, and none is left."""
+    table = make(catalog, merge_engine="aggregation")
+    put(table, ("+I", 3, 3))
+    put(table, ("+I", 1, 679), ("-U", 7, 73))
+    table.compact(full=True)
+    put(table, ("+I", 1, 101))
+    put(table, ("-U", 1, 405))
+
+    assert table.to_arrow(where="k = 1").to_pylist() == [{"k": 1, "v": None}]
+    assert table.to_arrow(incremental=(1, 5)).to_pylist() == [{"k": 1, "v": None}]
+
+
 def test_changes_that_outlive_their_snapshots_are_ordered_too(catalog: Catalog) -> None:
     table = make(catalog, changelog__time_retained="3 h", changelog__num_retained__min="10")
     deleted_and_written_again(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -30,10 +30,9 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
     several times, and as many rows of the key are returned.
     """
     table = files.table
-    parts = _by_epoch(section, files.epochs) if files.epochs else ()
-    if len(parts) > 1:
-        yield from _one_epoch_after_another(files, parts)
-        return
+    if files.epochs:
+        files, section = _numbered_on(files, section)
+        equal_sequences = written_at_once(files_of([section]))
     files = replace(files, limit=files.limit.shared(RUNS_BYTES, len(section)))
     if equal_sequences:
         yield from _rounds(files, section)
@@ -53,20 +52,6 @@ def merged_runs(files: SectionFiles, section: Section, *, equal_sequences: bool)
         order = replace(order, by_arrival=arrived_in_order(oldest_first))
     # Unlike a loop, this keeps no window in memory while the next one is read.
     yield from map(merge, merge_runs(runs, table.schema.key_type, order))
-
-
-def _one_epoch_after_another(files: SectionFiles, parts: Sequence[Section]) -> Iterator[pa.RecordBatch]:
-    """Rows of parts of a section, of which each is newer than those before, whatever the sequence numbers say."""
-    schema = files.table.schema
-    files = replace(files, epochs={}, limit=files.limit.shared(RUNS_BYTES, sum(map(len, parts))))
-
-    def rows(part: Section) -> Iterator[pa.RecordBatch]:
-        if len(part) == 1:
-            return files.run_rows(part[0])
-        return merged_runs(files, part, equal_sequences=written_at_once(files_of([part])))
-
-    order = replace(sequence_order(files.table.options), by_arrival=True)
-    yield from map(merge_function(schema), merge_runs(list(map(rows, parts)), schema.key_type, order))
 
 
 def _rounds(files: SectionFiles, section: Section) -> Iterator[pa.RecordBatch]:
@@ -93,10 +78,19 @@ def _newest_of_levels(files: SectionFiles, section: Sequence[Sequence[DataFile]]
     return [(deduplicate(window) for window in windows), *apart]
 
 
-def _by_epoch(section: Section, epochs: Mapping[str, int]) -> Sequence[Section]:
-    """The files of the section in parts, of which each is newer than those before; in a part runs keep their order."""
-    found = []
-    for epoch in sorted({epochs[file.name] for run in section for file in run}):
-        runs = (tuple(file for file in run if epochs[file.name] == epoch) for run in section)
-        found.append(tuple(run for run in runs if run))
-    return found
+def _numbered_on(files: SectionFiles, section: Section) -> tuple[SectionFiles, Section]:
+    """The section with higher sequence numbers in newer epochs, and how to read its files so.
+
+    Records are merged one by one then, as if numbers had not begun again: a retraction concerns what came before that.
+    """
+    added: dict[str, int] = {}
+    newest = -1
+    members = files_of([section])
+    for epoch in sorted({files.epochs[file.name] for file in members}):
+        of_epoch = [file for file in members if files.epochs[file.name] == epoch]
+        low, high = sequence_range(of_epoch)
+        more = max(0, newest + 1 - low)
+        newest = max(newest, high + more)
+        added |= dict.fromkeys((file.name for file in of_epoch), more)
+    numbered = tuple(tuple(file.with_numbers_added(added[file.name]) for file in run) for run in section)
+    return replace(files, epochs={}, added_numbers=added), numbered

@@ -19,7 +19,7 @@ from paimon_engine.arrow_values import of_numbers
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
 from paimon_engine.lsm.sections import Section, files_of, written_at_once
 from paimon_engine.merge.columns import merge_columns
-from paimon_engine.merge.records import drop_retracts, with_level
+from paimon_engine.merge.records import drop_retracts, with_level, with_numbers_added
 from paimon_engine.meta.blobs import blob_columns, check_blobs_readable
 from paimon_engine.meta.column_files import Group, anchor, blob_shares, column_shares
 from paimon_engine.meta.manifest import DataFile
@@ -249,6 +249,8 @@ class SectionFiles:
     row_groups: Mapping[str, Collection[int]] = field(default_factory=dict)
     directories: Mapping[str, str] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
+    added_numbers: Mapping[str, int] = field(default_factory=dict)
+    """By the name of a file, what is added to its sequence numbers; its entry has it in already."""
     ahead: Opener | None = None
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
@@ -259,10 +261,11 @@ class SectionFiles:
         if selected is not None and not len(selected):
             return
         deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
-        yield from read_data_file(
+        added = self.added_numbers.get(file.name, 0)
+        found = read_data_file(
             self.table,
             location,
-            file,
+            file.with_numbers_added(-added) if added else file,
             self.columns,
             with_system_columns=with_system_columns,
             mask=RowMask(deleted, selected),
@@ -271,6 +274,7 @@ class SectionFiles:
                 self.limit, self.dictionary_columns, self.row_groups.get(file.name), self.omittable, self.ahead
             ),
         )
+        yield from (with_numbers_added(rows, added) for rows in found) if added else found
 
     def run_rows(
         self, run: Sequence[DataFile], *, alone: bool = False, with_levels: bool = False

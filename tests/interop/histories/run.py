@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,11 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from paimon_engine import InvalidArgumentError, PaimonError, Table, open_table
+from paimon_engine.env import EnvConfig
+from paimon_engine.table.read.incremental import plan_changes
+from paimon_engine.table.read.read_request import Changes
+from paimon_engine.table.read.reader import RowSelection
+from paimon_engine.table.state.handle import load_table
 from tests.interop.histories.modes import (
     PRODUCER,
     VECTORS,
@@ -296,6 +302,9 @@ class _Trial:
             if not 0 < first[side] < last[side]:
                 continue
             ids = (first[side], last[side])
+            if _numbers_begin_again(self.paths[side], ids):
+                # Java 0.9 takes the order of the numbers, so that what was written last may be missing.
+                continue
             self._same_reads(f"changes from {ids} of table {side!r}", side, ids, "")
             self._same_reads(f"audit log from {ids} of table {side!r}", side, ids, "audit_log")
 
@@ -362,6 +371,17 @@ class _Trial:
             return 0
         entries = self.oracle.call("index", table=str(self.paths[side]), snapshot=snapshot)["entries"]
         return sum(vector["cardinality"] for entry in entries for vector in entry.get("vectors", {}).values())
+
+
+def _numbers_begin_again(path: Path, ids: tuple[int, int]) -> bool:
+    handle = load_table(str(path), EnvConfig(str(path)))
+    if not handle.schema.primary_keys:
+        return False
+    with suppress(PaimonError):
+        return any(
+            len({*split.epochs.values()}) > 1 for split in plan_changes(handle, Changes(*ids, "delta"), RowSelection())
+        )
+    return False
 
 
 def _tried(read: Callable[[str, Mapping[str, Any]], _Read], side: str, at: Mapping[str, Any]) -> _Tried:
