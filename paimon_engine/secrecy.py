@@ -27,7 +27,7 @@ _STORAGE: Final = frozenset(
         *("default_fill_cache", "use_listings_cache", "skip_instance_cache", "signature_version", "s3", "replication"),
         *("hadoop-conf-dir", "security.kerberos.login.principal", "security.kerberos.login.keytab"),
         *("endpoint", "fs.oss.endpoint", "fs.obs.endpoint", "fs.cosn.bucket.region", "fs.cosn.bucket.endpoint_suffix"),
-        *("external-paths.allowed", "external-paths.deletable", "report-urls.allowed"),
+        *("external-paths.allowed", "external-paths.deletable", "report-urls.allowed", "request-timeout"),
     }
 )
 _HDFS: Final = ("dfs.", "hadoop.dfs.")

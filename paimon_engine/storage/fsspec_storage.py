@@ -2,6 +2,10 @@
 
 Reading works everywhere. Writing needs create-if-absent in one request, which the object stores in
 `create.CONDITIONAL_PUT` offer; elsewhere `create` and `overwrite` raise an error that says so.
+
+Clients try again what was not answered, in several layers whose numbers of tries multiply: one GET that S3 never
+answers would take half an hour. So what asks about one file, or for a part of it, has a limit of time for all tries
+together. Listings, which may have many pages, and uploads have the limits that the client has for each request.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 import fsspec
+from fsspec.exceptions import FSTimeoutError
 
 from paimon_engine.errors import (
     InvalidArgumentError,
@@ -35,10 +40,15 @@ from paimon_engine.storage.locations import in_one_store
 from paimon_engine.storage.reading import MappedFile
 from paimon_engine.storage.remote_file import READ_AHEAD_BYTES, RemoteFile
 from paimon_engine.storage.requests import REQUESTS_AT_ONCE, for_each
+from paimon_engine.units import parse_duration_ms
 
 _CONNECTIONS = 2 * REQUESTS_AT_ONCE
 _S3_SCHEMES = ("s3", "s3a")
 _CREATE_TRIES = 5
+_REQUEST_TIMEOUT = "request-timeout"
+_REQUEST_TIMEOUT_DEFAULT = "5 min"
+_RANGE_BYTES_MAX = 64 << 20
+"""What one request reads: more of a slow store might take longer than a request may."""
 
 _NOT_DONE = (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError, TypeError, ValueError)
 """Errors of a request that the store refused, so nothing was written."""
@@ -56,7 +66,15 @@ _PAIMON_S3_OPTIONS = {
 class FsspecStorage:
     """`Storage` over an fsspec file system of one scheme, with all its caches off."""
 
-    def __init__(self, file_system: Any, scheme: str, *, is_locked: bool = False, decides_races: bool = True) -> None:
+    def __init__(
+        self,
+        file_system: Any,
+        scheme: str,
+        *,
+        is_locked: bool = False,
+        decides_races: bool = True,
+        timeout_ms: int = parse_duration_ms(_REQUEST_TIMEOUT_DEFAULT),
+    ) -> None:
         """With `is_locked` callers hold a lock while they create, see `LockedStorage`.
 
         Without `decides_races` another service decides them, and the store is not tested for it.
@@ -67,23 +85,30 @@ class FsspecStorage:
         # Otherwise s3fs requests the size first, to fetch large files in parts; files that are read completely are
         # small here.
         self._whole = {"max_concurrency": 1} if scheme in _S3_SCHEMES else {}
+        self._timeout_ms = timeout_ms
+        # Of those that need no event loop fsspec knows no limit.
+        self._limit = {"timeout": timeout_ms / 1000} if getattr(file_system, "async_impl", False) else {}
         self._is_locked = is_locked
         self._absence = AbsenceProbe(self._try_create, self.read) if decides_races and not is_locked else None
 
     def under_lock(self) -> FsspecStorage:
         """The same store for callers that hold a lock while they create, so it does not have to decide races."""
-        return FsspecStorage(self._fs, self._scheme, is_locked=True)
+        return FsspecStorage(self._fs, self._scheme, is_locked=True, timeout_ms=self._timeout_ms)
 
     def beside_server(self) -> FsspecStorage:
         """The same store for tables of a server that creates the files that decide a race."""
-        return FsspecStorage(self._fs, self._scheme, is_locked=self._is_locked, decides_races=False)
+        return FsspecStorage(
+            self._fs, self._scheme, is_locked=self._is_locked, decides_races=False, timeout_ms=self._timeout_ms
+        )
 
     @classmethod
     def for_scheme(cls, scheme: str, options: Mapping[str, str]) -> FsspecStorage:
-        """The storage of a scheme; `options` are the file system's own, or Paimon's names for S3.
+        """The storage of a scheme; `options` are the file system's own, Paimon's names for S3, and `request-timeout`.
 
         Raises: UnsupportedError if no file system is installed for the scheme.
         """
+        timeout_ms = _timeout_ms(options.get(_REQUEST_TIMEOUT, _REQUEST_TIMEOUT_DEFAULT))
+        options = {name: text for name, text in options.items() if name != _REQUEST_TIMEOUT}
         try:
             # Listings must not be cached: other writers change them at any time.
             file_system = fsspec.filesystem(scheme, **_arguments(scheme, options), use_listings_cache=False)
@@ -93,11 +118,11 @@ class FsspecStorage:
                 f"No file system for {scheme}:// is installed here: {error}. Allowed are a path on the local disk, "
                 f"file:, {stores}, and other schemes of installed fsspec file systems, to read or under a lock"
             ) from shown_cause(error)
-        return cls(file_system, scheme)
+        return cls(file_system, scheme, timeout_ms=timeout_ms)
 
     def read(self, path: str) -> bytes:
         with _mapped(path):
-            return cast("bytes", self._fs.cat_file(self._native(path), **self._whole))
+            return cast("bytes", self._fs.cat_file(self._native(path), **self._whole, **self._limit))
 
     def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
         if not self.is_object_store:
@@ -112,7 +137,8 @@ class FsspecStorage:
 
         def read_range(begin: int, count: int) -> bytes:
             with _mapped(path):
-                found = self._fs.cat_file(self._native(path), start=begin, end=begin + count, **self._whole)
+                end = begin + min(count, _RANGE_BYTES_MAX)
+                found = self._fs.cat_file(self._native(path), start=begin, end=end, **self._whole, **self._limit)
                 return cast("bytes", found)
 
         return cast("BinaryIO", RemoteFile(path, info.size_bytes, read_range))
@@ -139,7 +165,7 @@ class FsspecStorage:
         for attempt in range(_CREATE_TRIES):
             time.sleep(0.05 * attempt)
             try:
-                self._fs.pipe_file(self._native(path), data, mode="create")
+                self._fs.pipe_file(self._native(path), data, mode="create", **self._limit)
             except FileExistsError:
                 return False
             except _NOT_DONE as error:
@@ -147,7 +173,9 @@ class FsspecStorage:
             except Exception as error:  # noqa: BLE001 - clients raise many kinds that are not an OSError
                 if _is_race(error):
                     continue
-                raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from shown_cause(error)
+                raise OutcomeUnknownError(f"{path}: may or may not have been created: {_said(error)}") from shown_cause(
+                    error
+                )
             return True
         raise StorageError(f"{path}: others keep creating it at the same time")
 
@@ -167,7 +195,7 @@ class FsspecStorage:
         native = self._native(path)
         with _mapped(path):
             if self.is_object_store:
-                self._fs.pipe_file(native, data)
+                self._fs.pipe_file(native, data, **self._limit)
                 return
             # Readers must not see an incomplete file, and a process that dies in between must not leave one.
             parent, _, name = native.rpartition("/")
@@ -180,7 +208,7 @@ class FsspecStorage:
         native = self._native(path)
         with _mapped(path):
             if self.is_object_store:
-                return bool(self._fs.exists(native))
+                return bool(self._fs.exists(native, **self._limit))
             # fsspec's own `exists` says the same of a file that is not there and of a server that does not answer.
             with _if_there():
                 self._fs.info(native)
@@ -190,7 +218,7 @@ class FsspecStorage:
     def stat(self, path: str) -> FileInfo:
         path = path.rstrip("/")
         with _mapped(path):
-            return _info(path, self._fs.info(self._native(path)))
+            return _info(path, self._fs.info(self._native(path), **self._limit))
 
     def list(self, prefix: str) -> list[FileInfo]:
         prefix, native = prefix.rstrip("/"), self._native(prefix)
@@ -277,7 +305,7 @@ class FsspecStorage:
 
     def _delete(self, path: str) -> None:
         with _mapped(path), _if_there():
-            self._fs.rm_file(self._native(path))
+            self._fs.rm_file(self._native(path), **self._limit)
 
     def _native(self, path: str) -> str:
         """The path as the file system spells it, without scheme and trailing slash."""
@@ -331,6 +359,15 @@ class _Upload(io.BufferedIOBase):
 
     def __del__(self) -> None:
         """Nothing: an upload that was dropped without being closed leaves no file."""
+
+
+def _timeout_ms(text: str) -> int:
+    try:
+        if (found := parse_duration_ms(text)) > 0:
+            return found
+    except InvalidArgumentError:
+        pass
+    raise InvalidArgumentError(f"storage option {_REQUEST_TIMEOUT}: {text!r} is not a time, such as '5 min'")
 
 
 def _arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -426,4 +463,11 @@ def _mapped(path: str) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - see above
         if isinstance(error, OSError) and _is_absence(error):
             raise NotFoundError(f"No such file: {path}") from shown_cause(error)
-        raise StorageError(f"{path}: {type(error).__name__}: {error}") from shown_cause(error)
+        raise StorageError(f"{path}: {_said(error)}") from shown_cause(error)
+
+
+def _said(error: Exception) -> str:
+    """What a client says has happened."""
+    if isinstance(error, FSTimeoutError):
+        return f"the store has not answered within the time of the storage option '{_REQUEST_TIMEOUT}', tries included"
+    return f"{type(error).__name__}: {error}"

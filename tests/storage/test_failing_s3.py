@@ -1,0 +1,93 @@
+"""An S3 store behind a line on which requests fail: what users see, and what becomes of the table."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, OutcomeUnknownError, StorageError, Table, open_table
+from paimon_engine.storage import storage_for
+from tests.storage.conftest import S3Server
+from tests.support.failing_s3 import HANG, FailingLine, Request, failing_line
+
+pytestmark = pytest.mark.s3
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
+
+
+@dataclass(frozen=True)
+class Lake:
+    line: FailingLine
+    direct: dict[str, str]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Those of the line, of a client that waits a short time for an answer and a few seconds for all of them."""
+        return {
+            **self.direct,
+            "s3.endpoint": f"http://127.0.0.1:{self.line.port}",
+            "config_kwargs": '{"read_timeout": 0.3}',
+            "request-timeout": "2 s",
+        }
+
+    def table(self) -> Table:
+        """A table with three rows, whose requests go through the line."""
+        catalog = Catalog(f"s3://lake/{uuid.uuid4()}", storage_options=self.direct)
+        table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": 1})
+        table.write(rows(1, 2, 3))
+        return open_table(table.path, storage_options=self.options)
+
+    def ids(self, table: Table) -> list[int]:
+        """What is in it, read past the line."""
+        found = open_table(table.path, storage_options=self.direct).to_arrow()["id"]
+        return sorted(found.to_pylist())
+
+
+@pytest.fixture
+def lake(s3_server: S3Server) -> Iterator[Lake]:
+    port = int(s3_server.options["s3.endpoint"].rpartition(":")[2])
+    with failing_line(port) as line:
+        yield Lake(line, s3_server.options)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "v": [str(number) for number in ids]}, SCHEMA)
+
+
+def reads_of(name: str) -> Callable[[Request], bool]:
+    return lambda request: request.verb == "GET" and f"/{name}" in request.target and not request.is_listing
+
+
+@pytest.mark.parametrize("name", ["snapshot-1", "schema-0", "manifest-list", "data-"])
+def test_a_read_that_is_never_answered_ends_with_an_error_that_names_the_file(lake: Lake, name: str):
+    table, is_hanging = lake.table(), reads_of(name)
+    lake.line.rule = lambda request: HANG if is_hanging(request) else None
+
+    with pytest.raises(StorageError, match=rf"s3://lake/.*/{name}.*'request-timeout'"):
+        open_table(table.path, storage_options=lake.options).to_arrow()
+
+
+def test_a_creation_that_is_never_answered_is_an_unknown_outcome(lake: Lake):
+    path = f"{lake.table().path}/snapshot/snapshot-2"
+    lake.line.rule = lambda request: HANG if request.verb == "PUT" and "/snapshot-2" in request.target else None
+
+    with pytest.raises(OutcomeUnknownError, match=r"snapshot-2.*'request-timeout'"):
+        storage_for(path, lake.options).create(path, b"{}")
+
+
+def test_a_deletion_that_is_never_answered_names_the_file(lake: Lake):
+    path = f"{lake.table().path}/snapshot/snapshot-1"
+    lake.line.rule = lambda request: HANG if request.verb == "DELETE" else None
+
+    with pytest.raises(StorageError, match=r"snapshot-1.*'request-timeout'"):
+        storage_for(path, lake.options).delete([path])
+
+
+@pytest.mark.parametrize("text", ["0 s", "soon"])
+def test_a_time_to_wait_that_is_none_is_refused(lake: Lake, text: str):
+    with pytest.raises(InvalidArgumentError, match="request-timeout"):
+        storage_for("s3://lake", {**lake.direct, "request-timeout": text})
