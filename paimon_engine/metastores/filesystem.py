@@ -102,6 +102,7 @@ class FilesystemMetastore:
     def drop_table(self, name: TableName) -> None:
         env = self._env_config.build()
         load_table(self._path(name), self._env_config)
+        directories.check_deletable(env.storage, self._path(name))
         directories.delete_table(env.storage, self._path(name))
 
     def rename_table(self, name: TableName, new_name: TableName) -> None:

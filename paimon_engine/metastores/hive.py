@@ -225,18 +225,28 @@ class HiveMetastore:
         """Drops the entry, then the files, unless the table is external or nothing at its location is a table."""
         with self._servers.session() as session:
             entry = self._paimon_entry(session, name)
-            session.change("drop_table", name.database, name.table, False)
         location = self._settings.table_location(entry)
-        if location is None or is_external(entry):
-            return
-        env = self._store(location).build()
-        if latest_schema_id(env, TablePaths(location)) is None:
-            logger.warning("dropped the entry of %s; nothing was deleted: there is no table at %s", name, location)
+        storage = None if location is None or is_external(entry) else self._files_to_drop(location)
+        with self._servers.session() as session:
+            if self._settings.table_location(self._paimon_entry(session, name)) != location:
+                raise ConflictError(f"others have created table {name} again; drop it again if you want that")
+            session.change("drop_table", name.database, name.table, False)
+        if storage is None or location is None:
+            logger.info("dropped the entry of %s; the files of %s were not deleted", name, location)
             return
         try:
-            directories.delete_table(env.storage, location)
+            directories.delete_table(storage, location)
         except StorageError as error:
             raise files_left(error, name, location) from error
+
+    def _files_to_drop(self, location: str) -> Storage | None:
+        """The store of a table that may be deleted; None if there is none. Raises: ConflictError."""
+        env = self._store(location).build()
+        if latest_schema_id(env, TablePaths(location)) is None:
+            logger.warning("nothing will be deleted: there is no table at %s", location)
+            return None
+        directories.check_deletable(env.storage, location)
+        return env.storage
 
     def rename_table(self, name: TableName, new_name: TableName) -> None:
         """Renames the directory, if it is where the table's name says, then the entry; see `renaming`."""

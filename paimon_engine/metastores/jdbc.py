@@ -55,7 +55,14 @@ from paimon_engine.metastores.jdbc_url import url_of
 from paimon_engine.metastores.renaming import moved_only, was_moved
 from paimon_engine.metastores.stores import LockedStorageSource
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
-from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, check_free, create_table, delete_table
+from paimon_engine.table.state.warehouse import (
+    DATABASE_SUFFIX,
+    TableDraft,
+    check_deletable,
+    check_free,
+    create_table,
+    delete_table,
+)
 
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"
@@ -223,13 +230,14 @@ class JdbcMetastore:
 
     def drop_table(self, name: TableName) -> None:
         self._check_table(name)
+        path, storage = self._path(name), self._config.storage.build().storage
+        check_deletable(storage, path)
         with transaction(engine_for(self._url)) as connection:
             if not connection.execute(delete(TABLES).where(*self._is(TABLES, name))).rowcount:
                 raise self._changed_meanwhile(name)
             connection.execute(delete(TABLE_PROPERTIES).where(*self._is(TABLE_PROPERTIES, name)))
-        path = self._path(name)
         try:
-            delete_table(self._config.storage.build().storage, path)
+            delete_table(storage, path)
         except StorageError as error:
             raise files_left(error, name, path) from error
 

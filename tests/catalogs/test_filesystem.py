@@ -241,3 +241,24 @@ def test_a_place_outside_the_warehouse_is_refused(tmp_path: Path, kind: str):
     table = catalog.create_table("db.t", schema={"k": "INT"})
     with pytest.raises(InvalidArgumentError, match="'path' cannot be set"):
         table.alter([SetOption("path", "/elsewhere")])
+
+
+@pytest.mark.parametrize("kind", ["filesystem", "jdbc"])
+def test_a_table_that_holds_another_one_is_not_dropped(tmp_path: Path, kind: str):
+    options = {} if kind == "filesystem" else {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+    catalog = Catalog(str(tmp_path / "lake"), options=options)
+    catalog.create_database("db", if_not_exists=True)
+    outer = catalog.create_table("db.outer", schema=SCHEMA)
+    outer.create_branch("b")
+    inner = Catalog(outer.path).create_table("archive.inner", schema=SCHEMA)
+    inner.write(pa.table({"id": [1]}, SCHEMA))
+
+    for drop in (lambda: catalog.drop_table("db.outer"), lambda: catalog.drop_database("db", cascade=True)):
+        with pytest.raises(ConflictError, match=f"another table inside of it, {inner.path}"):
+            drop()
+
+    assert inner.to_arrow().num_rows == 1
+    assert catalog.list_tables("db") == ["outer"]
+    Path(inner.path).rename(tmp_path / "moved")
+    catalog.drop_table("db.outer")
+    assert not Path(outer.path).exists()

@@ -403,6 +403,17 @@ def test_a_database_is_dropped_with_its_tables_only(catalog: Catalog, db: str, l
         catalog.drop_database(db)
 
 
+def test_a_table_that_holds_another_one_is_not_dropped(catalog: Catalog, db: str):
+    outer = catalog.create_table(f"{db}.outer", schema=SCHEMA, **KEYED)
+    inside = {**KEYED["options"], "path": f"{outer.path}/inner"}
+    inner = catalog.create_table(f"{db}.inner", schema=SCHEMA, primary_keys=["id"], options=inside)
+    inner.write(rows((1, "a")))
+    with pytest.raises(ConflictError, match=f"another table inside of it, {inner.path}"):
+        catalog.drop_table(f"{db}.outer")
+    assert sorted(catalog.list_tables(db)) == ["inner", "outer"]
+    assert catalog.table(f"{db}.inner").to_arrow().num_rows == 1
+
+
 def test_names_are_in_small_letters(catalog: Catalog, db: str):
     with pytest.raises(InvalidArgumentError, match="small letters: write 'orders'"):
         catalog.create_table(f"{db}.Orders", schema=SCHEMA, **KEYED)

@@ -5,6 +5,7 @@ Source: `FileSystemCatalog` of the Java library.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -22,7 +23,7 @@ from paimon_engine.errors import (
     shown,
 )
 from paimon_engine.meta.codec_rules import check_codecs
-from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.paths import BRANCH_DIRECTORY, TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.meta.type_text import TypeLike, to_data_type
 from paimon_engine.options.changed import check_changed
@@ -38,6 +39,9 @@ from paimon_engine.types import DataField, RowType
 DATABASE_SUFFIX: Final = ".db"
 SYSTEM_MARK: Final = "$"
 BRANCH_MARK: Final = "branch_"
+_QUARANTINE: Final = "quarantine"
+"""Where a table keeps files that were moved there instead of deleted (`table.reach.quarantine`), also schemas."""
+_SCHEMA_FILE: Final = re.compile(r"/schema/schema-\d+$")
 
 
 def split_system_name(name: str) -> tuple[str, str | None, str | None]:
@@ -242,6 +246,21 @@ def delete_table(storage: Storage, path: str) -> None:
                 storage.delete_tree(info.path)
     storage.delete_tree(paths.schema_dir)
     storage.delete_tree(paths.root)
+
+
+def check_deletable(storage: Storage, path: str) -> None:
+    """Checks that the directory of a table holds no other table, which would be deleted with it.
+
+    Raises: ConflictError.
+    """
+    root = path.rstrip("/")
+    own = (f"{root}/schema/", f"{root}{BRANCH_DIRECTORY}", f"{root}/{_QUARANTINE}/")
+    for info in storage.walk(root):
+        if not info.path.startswith(own) and (found := _SCHEMA_FILE.search(info.path)):
+            raise ConflictError(
+                f"{root} is not deleted: there is another table inside of it, {info.path[: found.start()]}, whose rows "
+                "would be lost with it. Move that one to another directory, or drop it first"
+            )
 
 
 def check_free(storage: Storage, path: str) -> None:
