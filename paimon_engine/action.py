@@ -24,6 +24,7 @@ from paimon_engine.result_text import as_html, as_line, as_text
 from paimon_engine.table.commit.commit_callbacks import waiting_failures
 from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.vanished import check_is_there
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +123,9 @@ def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
         begun = time.monotonic()
         with waiting_failures():
             result = run(context, spec)
+            if getattr(result, "status", None) == "noop":
+                # Of a table that others have dropped meanwhile there is nothing to do either.
+                check_is_there(context.table)
         result = replace(result, seconds=time.monotonic() - begun)  # type: ignore[type-var]
         if _logs_end.get() and logger.isEnabledFor(logging.INFO):
             logger.info("%s of %s: %s", run.__name__, context.table.paths.root, as_line(result.to_dict()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -161,3 +162,37 @@ def test_a_handle_from_before_a_change_of_columns_still_commits(catalog: Catalog
     early.write(pa.table({"k": [2], "v": ["b"]}, schema=OLD))
 
     assert catalog.table("db.t").to_arrow().to_pylist() == [{"k": 2, "v": "b", "x": None}]
+
+
+NOTHING_TO_DO = [
+    ("expire_snapshots", {"retain_max": 1}),
+    ("expire_changelogs", {"retain_max": 1}),
+    ("expire_tags", {}),
+    ("purge_files", {}),
+    ("remove_orphan_files", {}),
+    ("compact", {"full": True}),
+]
+
+
+@pytest.mark.parametrize(("verb", "given"), NOTHING_TO_DO, ids=[verb for verb, _ in NOTHING_TO_DO])
+def test_a_table_that_is_gone_is_not_one_with_nothing_to_do(catalog: Catalog, verb: str, given: dict[str, Any]) -> None:
+    early = _created(catalog, OLD)
+    early.write(pa.table({"k": [1], "v": ["a"]}, schema=OLD))
+    catalog.drop_table("db.t")
+
+    with pytest.raises(NotFoundError, match="is not there any more"):
+        getattr(early, verb)(**given)
+
+    _created(catalog, OLD)
+    with pytest.raises(ConflictError, match="dropped and created again .*open it again"):
+        getattr(early, verb)(**given)
+
+
+def test_an_empty_table_that_is_another_one_by_now_is_not_read_as_the_old_one(catalog: Catalog) -> None:
+    early = _created(catalog, OLD)
+    early.write(pa.table({"k": [1], "v": ["a"]}, schema=OLD))
+    catalog.drop_table("db.t")
+    _created(catalog, OLD)
+
+    with pytest.raises(ConflictError, match="dropped and created again .*open it again"):
+        early.to_arrow()

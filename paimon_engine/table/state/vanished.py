@@ -20,6 +20,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.state.handle import TableHandle, gone, latest_schema_id
+from paimon_engine.table.state.identity import check_not_recreated
 from paimon_engine.table.state.manifests import commit_note, read_manifest_list, writer_of
 
 _LIST: Final = "manifest-list-"
@@ -39,7 +40,7 @@ def vanished(table: TableHandle, hint: int, newest: int) -> CorruptTableError:
 def check_never_had_snapshots(table: TableHandle, earliest_hint: int | None) -> None:
     """Checks that a branch without listed snapshots never had any, and is still there.
 
-    Raises: CorruptTableError if it had; NotFoundError as `check_is_there`.
+    Raises: CorruptTableError if it had; NotFoundError, ConflictError as `check_is_there`.
     """
     paths = table.paths
     check_is_there(table)
@@ -60,14 +61,15 @@ def check_never_had_snapshots(table: TableHandle, earliest_hint: int | None) -> 
 
 
 def check_is_there(table: TableHandle) -> None:
-    """Checks that a table, or branch, that was opened some time ago has a schema still, so that it is not merely empty.
+    """Checks that a table, or branch, that was opened some time ago is still that one, so that it is not merely empty.
 
     Where a server keeps the schemas, it is the one that knows.
 
-    Raises: NotFoundError if others have dropped or renamed it.
+    Raises: NotFoundError if others have dropped or renamed it; ConflictError if they have created another one since.
     """
     if table.schema_service is None and latest_schema_id(table.env, table.paths) is None:
         raise gone(table.paths)
+    check_not_recreated(table)
 
 
 def _files(table: TableHandle, directory: str) -> list[str]:
