@@ -9,6 +9,7 @@ Source: `CatalogSnapshotCommit`, `SnapshotLoaderImpl`, `PartitionEntry` of the J
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ from paimon_engine.metastores.config import CatalogConfig
 from paimon_engine.metastores.rest_client import RestClient, RestDeniedError, RestNotFoundError, client_of, unclear
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.warehouse import BRANCH_MARK, SYSTEM_MARK
+
+logger = logging.getLogger(__name__)
 
 _UUID: Final = "uuid"
 _NUMBERS: Final = ("commitIdentifier", "id", "schemaId", "timeMillis")
@@ -76,6 +79,10 @@ class RestSnapshotService:
         except PaimonError as refused:
             if self._has(table, named, refused):
                 return True
+            if isinstance(refused, ConflictError):
+                # 409: the server's way to say that the base is not the latest one, or that another commit is under way.
+                logger.warning("snapshot %d of %s was refused: %s", named.id, self.full_name(), refused)
+                return False
             raise
         if not isinstance(answer.get("success"), bool):
             where = f"{self._client}: the commit of {self.full_name()}"

@@ -16,6 +16,7 @@ import pytest
 
 from paimon_engine import (
     Catalog,
+    ConflictError,
     InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
@@ -163,6 +164,34 @@ def test_a_commit_that_was_refused_leaves_nothing(
         table.write(rows(2))
 
     assert not isinstance(raised.value, OutcomeUnknownError)
+    assert ids(table) == [1]
+    assert stray_files(table) == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_commit_that_conflicts_is_tried_again(table: Table, server: RestServer, is_first: bool):
+    """As Java does, and as after `"success": false`."""
+    if not is_first:
+        table.write(rows(1))
+    other = Catalog(options=server.options).table(name_of(table))
+    server.lie("POST", COMMIT, '{"message": "the base has changed"}', status=409)
+
+    with after_a_post(COMMIT, lambda: other.write(rows(3))):
+        assert table.write(rows(2)).status == "committed"
+
+    assert ids(table) == ([2, 3] if is_first else [1, 2, 3])
+    assert table.latest_snapshot_id() == len(ids(table))
+    assert stray_files(table) == []
+
+
+def test_a_commit_that_is_always_refused_says_so(table: Table, server: RestServer, caplog: pytest.LogCaptureFixture):
+    table.write(rows(1))
+    server.lie("POST", COMMIT, '{"message": "the table is locked"}', status=409, times=99)
+
+    with pytest.raises(ConflictError, match="the catalog refused every try"):
+        table.write(rows(2))
+
+    assert "the table is locked" in caplog.text
     assert ids(table) == [1]
     assert stray_files(table) == []
 

@@ -122,6 +122,7 @@ class _Commit:
         self._known, self._known_is_old = self._read_by_writer(), True
         self._lost_races = 0
         self._unanswered = 0
+        self._no_answer = ""
         self._last_try_s = 0.0
         key = CommitKey(request.commit_user, request.kind, request.commit_identifier)
         self._recorder = Recorder(table, key, request.checked_up_to)
@@ -157,14 +158,16 @@ class _Commit:
             return done
         if self._unknown:
             raise self._outcome_unknown_error() from error
-        raise ConflictError(
-            f"{self._table.paths.root}: other commits were faster in {self._lost_races} tries; {patience.remedy}"
-        ) from error
+        what = f"other commits were faster in {self._lost_races} tries"
+        if not self._lost_races:
+            what = "the catalog refused every try, though no other commit was faster; the log has its reasons"
+        raise ConflictError(f"{self._table.paths.root}: {what}; {patience.remedy}") from error
 
     def _outcome_unknown_error(self) -> OutcomeUnknownError:
         path = self._table.paths.snapshot(self._unknown[-1].id)
+        said = f". The last try: {self._no_answer}" if self._no_answer else ""
         return OutcomeUnknownError(
-            f"the storage never confirmed {path}; check whether it exists before you commit again"
+            f"the storage never confirmed {path}; check whether it exists before you commit again{said}"
         )
 
     # ── one try ─────────────────────────────────────────────────────────────────────────────────
@@ -291,6 +294,7 @@ class _Commit:
             self._next.begin_new_lists()
             self._known = None
             self._unanswered += 1
+            self._no_answer = str(error)
             if self._unanswered > _UNANSWERED_MAX:
                 raise self._outcome_unknown_error() from error
             raise _TryAgain from error
