@@ -62,6 +62,14 @@ _PAIMON_S3_OPTIONS = {
 }
 """Paimon's names of options that s3fs names differently; any other option is passed to the file system unchanged."""
 
+_NUMBERS = frozenset(
+    {
+        *("default_block_size", "blocksize", "block_size", "max_concurrency", "port"),
+        *("timeout", "requests_timeout", "connection_timeout", "read_timeout", "connect_timeout"),
+    }
+)
+"""Options of file systems that are numbers."""
+
 
 class FsspecStorage:
     """`Storage` over an fsspec file system of one scheme, with all its caches off."""
@@ -344,7 +352,12 @@ class _Upload(io.BufferedIOBase):
         if not self.closed:
             super().close()
             with _mapped(self._path):
-                self._upload.close()
+                try:
+                    self._upload.close()
+                except BaseException:
+                    # The store keeps, and charges for, the parts of an upload that is neither completed nor given up.
+                    self._storage.give_up(self._path, self._upload)
+                    raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -386,8 +399,19 @@ def _arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
             known = ", ".join([*_PAIMON_S3_OPTIONS, "s3.path.style.access"])
             raise InvalidArgumentError(f"Unknown storage option {name}; known are {known}, and all options of s3fs")
         else:
-            _put(arguments, (name,), json.loads(text) if text[:1] in ("{", "[") or text in ("true", "false") else text)
+            _put(arguments, (name,), _value(name, text))
     return arguments
+
+
+def _value(name: str, text: str) -> Any:
+    if text[:1] in ("{", "[") or text in ("true", "false"):
+        return json.loads(text)
+    # Not whatever looks like a number, which may be a user or a password.
+    if name in _NUMBERS:
+        with contextlib.suppress(ValueError):
+            return float(text) if "." in text else int(text)
+        raise InvalidArgumentError(f"storage option {name}: {text!r} is not a number")
+    return text
 
 
 def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:

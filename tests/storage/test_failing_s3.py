@@ -12,9 +12,11 @@ import pytest
 from paimon_engine import Catalog, InvalidArgumentError, OutcomeUnknownError, StorageError, Table, open_table
 from paimon_engine.storage import storage_for
 from tests.storage.conftest import S3Server
-from tests.support.failing_s3 import HANG, FailingLine, Request, failing_line
+from tests.support.failing_s3 import HANG, FailingLine, Fault, Request, failing_line
 
 pytestmark = pytest.mark.s3
+
+PART_BYTES = 5 << 20
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -79,12 +81,52 @@ def test_a_creation_that_is_never_answered_is_an_unknown_outcome(lake: Lake):
         storage_for(path, lake.options).create(path, b"{}")
 
 
+def test_a_commit_that_the_store_never_takes_says_what_it_answers(lake: Lake):
+    table = lake.table()
+    refusal = Fault(answer=("507 Insufficient Storage", "QuotaExceeded"))
+    lake.line.rule = lambda request: refusal if request.verb == "PUT" and "/snapshot-2" in request.target else None
+
+    with pytest.raises(OutcomeUnknownError, match=r"never confirmed .*snapshot-2.* QuotaExceeded"):
+        table.write(rows(4))
+
+    assert lake.ids(table) == [1, 2, 3]
+
+
 def test_a_deletion_that_is_never_answered_names_the_file(lake: Lake):
     path = f"{lake.table().path}/snapshot/snapshot-1"
     lake.line.rule = lambda request: HANG if request.verb == "DELETE" else None
 
     with pytest.raises(StorageError, match=r"snapshot-1.*'request-timeout'"):
         storage_for(path, lake.options).delete([path])
+
+
+@pytest.mark.parametrize("verb", ["PUT", "POST"], ids=["a part", "its completion"])
+def test_an_upload_that_fails_leaves_no_parts_in_the_store(lake: Lake, verb: str):
+    path = f"s3://lake/{uuid.uuid4()}"
+    storage = storage_for(path, {**lake.options, "default_block_size": str(PART_BYTES)})
+    refusal = Fault(answer=("403 Forbidden", "AccessDenied"))
+    lake.line.rule = lambda request: refusal if request.verb == verb and "uploadId=" in request.target else None
+
+    with pytest.raises(StorageError, match=f"{path}.*AccessDenied"), storage.writer(path) as file:
+        file.write(bytes(PART_BYTES - 1))
+        file.write(bytes(2))
+
+    begun = [request for request in lake.line.requests if request.target.endswith("?uploads")]
+    ended = [request for request in lake.line.requests if request.verb == "DELETE" and "uploadId=" in request.target]
+    assert len(begun) == len(ended) == 1
+    assert not storage.exists(path)
+
+
+@pytest.mark.parametrize("name", ["max_concurrency", "default_block_size"])
+def test_an_option_that_is_a_number_is_one(lake: Lake, name: str):
+    path = f"s3://lake/{uuid.uuid4()}"
+    storage = storage_for(path, {**lake.direct, name: str(PART_BYTES)})
+
+    with storage.writer(path) as file:
+        file.write(bytes(PART_BYTES + 1))
+    assert storage.stat(path).size_bytes == PART_BYTES + 1
+    with pytest.raises(InvalidArgumentError, match=f"{name}: 'many' is not a number"):
+        storage_for(path, {**lake.direct, name: "many"})
 
 
 @pytest.mark.parametrize("text", ["0 s", "soon"])
