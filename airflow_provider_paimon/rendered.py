@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
+from functools import partial as with_arguments
 from typing import Any, Final, TypeVar
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon import engine
 from paimon_engine.errors import InvalidArgumentError, shown
@@ -30,7 +32,46 @@ _STRUCTURES: Final = frozenset(
 _MAY_HOLD_SECRETS: Final = frozenset({"storage_options", "table_options"})
 
 
-class FileTemplates(BaseOperator):
+def rendered_whole(templater: Any, render: Callable[..., Any], content: Any, context: Any, environment: Any) -> Any:
+    """What `render`, the `render_template` of an operator, sensor or trigger, leaves; it takes content and environment.
+
+    An argument that is one expression, such as `{{ partition_key }}`, is not given where that is None. Within a text
+    Jinja writes the word: `day = 'None'` matches no row, and `load-None` would be the key of all runs without one.
+
+    Raises: AirflowFailException for a text with such a part.
+    """
+    environment = environment or templater.get_template_env()
+    if not isinstance(content, str) or environment.finalize is not None:
+        return render(content, context, environment)
+    is_missing = False
+
+    def look(value: Any) -> Any:
+        nonlocal is_missing
+        is_missing = is_missing or value is None
+        return value
+
+    found = render(content, context, environment.overlay(finalize=look))
+    if is_missing and text(found) is not None:
+        raise AirflowFailException(
+            f"a template left no value for a part of a text: {shown(content)}. Start the run with what it names, "
+            "such as a partition key; where nothing is meant, write {{ … or '' }}"
+        )
+    return found
+
+
+class WholeTemplates(BaseOperator):
+    """An operator whose templates may leave no value for an argument, but not for a part of a text."""
+
+    def render_template(
+        self, content: Any, context: Any, jinja_env: Any = None, seen_oids: set[int] | None = None
+    ) -> Any:
+        """As in Airflow, which calls it for each text. Raises: AirflowFailException."""
+        return rendered_whole(
+            self, with_arguments(super().render_template, seen_oids=seen_oids), content, context, jinja_env
+        )
+
+
+class FileTemplates(WholeTemplates):
     """An operator whose complete arguments may name template files; texts in a list or a map are what they are.
 
     Airflow takes these for files, too: a comment that ends in `see conf.json` would be one.

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
-from airflow_provider_paimon.rendered import flag, renderers, structure
+from airflow_provider_paimon.rendered import WholeTemplates, flag, renderers, structure
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
 
-class PaimonListTablesOperator(BaseOperator):
+class PaimonListTablesOperator(WholeTemplates):
     """Gives the names of a database's tables, `database.table`, sorted; other operators are mapped over them.
 
         tables = PaimonListTablesOperator(task_id="tables", database="shop", tables="orders_*")

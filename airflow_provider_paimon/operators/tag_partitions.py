@@ -20,12 +20,12 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import renderers, text
+from airflow_provider_paimon.rendered import WholeTemplates, renderers, text
 from airflow_provider_paimon.tag_schedule import day_of_tag
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 
@@ -35,7 +35,7 @@ _CLOCKS: Final = timedelta(hours=1)
 _NOTE: Final = "paimon_tags_passed_on"
 
 
-class PaimonTagPartitionsOperator(BaseOperator):
+class PaimonTagPartitionsOperator(WholeTemplates):
     """Sends an event with a partition key for each tag that has none yet; gives `{"passed_on", "before"}`.
 
     Each tag is passed on once, also where this task is killed, retried or cleared: which ones were is kept in the

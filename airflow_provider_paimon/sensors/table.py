@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar
 
 from airflow.sdk import Asset, BaseSensorOperator, PokeReturnValue, conf
@@ -13,7 +14,7 @@ from airflow.triggers.base import StartTriggerArgs
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import renderers, templates
+from airflow_provider_paimon.rendered import rendered_whole, renderers, templates
 from airflow_provider_paimon.triggers.table import NEVER_COMES, PaimonTableTrigger
 from paimon_engine.errors import PaimonError
 
@@ -90,6 +91,12 @@ class PaimonTableSensor(BaseSensorOperator):
             raise failed(f"{self.task_id}: {event['message']}")
         found: dict[str, Any] = event["found"]
         return found
+
+    def render_template(
+        self, content: Any, context: Any, jinja_env: Any = None, seen_oids: set[int] | None = None
+    ) -> Any:
+        """As in Airflow, which calls it for each text. Raises: AirflowFailException."""
+        return rendered_whole(self, partial(super().render_template, seen_oids=seen_oids), content, context, jinja_env)
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Looks once, and then waits in the triggerer if it is deferrable.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from airflow.sdk import Asset
@@ -12,7 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import templates
+from airflow_provider_paimon.rendered import rendered_whole, templates
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, StorageError, UnsupportedError
 
 _OF_ALL: Final = ("table", "kind", "paimon_conn_id", "warehouse", "storage_options", "poke_interval")
@@ -65,6 +66,12 @@ class PaimonTableTrigger(BaseTrigger):
             "airflow_provider_paimon.triggers.table.PaimonTableTrigger",
             {name: getattr(self, name) for name in (*_OF_ALL, *self.fields)},
         )
+
+    def render_template(
+        self, content: Any, context: Any, jinja_env: Any = None, seen_oids: set[int] | None = None
+    ) -> Any:
+        """As in Airflow, which calls it for each text. Raises: AirflowFailException."""
+        return rendered_whole(self, partial(super().render_template, seen_oids=seen_oids), content, context, jinja_env)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Looks every `poke_interval` seconds."""

@@ -19,12 +19,15 @@ from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.consumers import PaimonResetConsumerOperator
 from airflow_provider_paimon.operators.create import PaimonCreateTableOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.list_tables import PaimonListTablesOperator
 from airflow_provider_paimon.operators.repair import PaimonEmptyQuarantineOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from airflow_provider_paimon.sensors.snapshot import PaimonFreshnessSensor, PaimonSnapshotSensor
+from airflow_provider_paimon.sensors.tag import PaimonTagSensor
 from airflow_provider_paimon.transfers.paimon_to_files import PaimonToFilesOperator
 from airflow_provider_paimon.transfers.paimon_to_sql import PaimonToSqlOperator
 from airflow_provider_paimon.transfers.sql_to_paimon import SqlToPaimonOperator
+from airflow_provider_paimon.triggers.table import PaimonTableTrigger
 from paimon_engine import Catalog, InvalidArgumentError
 from tests.provider.conftest import TABLE, make_context, rows
 
@@ -194,6 +197,79 @@ def test_a_template_without_a_value_does_nothing_else(
     assert catalog.table(TABLE).consumers()["next_snapshot_id"].to_pylist() == [2]
     assert catalog.table(TABLE).branches().num_rows == 0
     assert kind(task_id="t", table=TABLE, warehouse=catalog.warehouse, **fields).execute(make_context())
+
+
+PARTS: list[tuple[type[Any], dict[str, Any], Any]] = [
+    (PaimonCompactOperator, {"where": "carrier <> '{{ v }}'"}, "carrier <> ''"),
+    (PaimonCompactOperator, {"idempotency_key": "load-{{ v }}"}, "load-"),
+    (PaimonWriteOperator, {"source": ["/staging/{{ v }}/*.parquet"]}, ["/staging//*.parquet"]),
+    (PaimonWriteOperator, {"source": "x", "overwrite": {"carrier": "a{{ v }}"}}, {"carrier": "a"}),
+    (PaimonListTablesOperator, {"database": "air", "tables": "t_{{ v }}*"}, "t_*"),
+    (PaimonTagSensor, {"tag": "day-{{ v }}"}, "day-"),
+    (PaimonToSqlOperator, {"target": "t", "sql_conn_id": "db", "before": "DELETE FROM t WHERE d = '{{ v }}'"}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "empty"), PARTS, ids=[f"{kind.__name__}-{[*of][-1]}" for kind, of, _ in PARTS]
+)
+def test_a_template_without_a_value_for_a_part_of_a_text(
+    kind: type[Any], fields: dict[str, Any], empty: Any, *, native: bool
+):
+    """The text would have `None` in it: a condition that matches nothing or all, one key for all runs."""
+    name, given = list(fields.items())[-1]
+    table = {} if kind is PaimonListTablesOperator else {"table": TABLE}
+
+    def made(**more: Any) -> Any:
+        with DAG("dag", schedule=None, render_template_as_native_obj=native):
+            return kind(task_id="t", **table, **{**fields, **more})
+
+    with pytest.raises(AirflowFailException, match=r"a template left no value for a part of a text: .*\{\{ v \}\}"):
+        made().render_template_fields(make_context(v=None))
+
+    nothing = json.loads(json.dumps(given).replace("{{ v }}", "{{ v or '' }}"))
+    operator = made(**{name: nothing})
+    operator.render_template_fields(make_context(v=None))
+    assert getattr(operator, name) == (empty or "DELETE FROM t WHERE d = ''")
+    whole = made(**{name: " {{ v }}\n"})
+    whole.render_template_fields(make_context(v=None))
+    assert str(getattr(whole, name)).strip() == "None"
+
+
+def test_none_as_a_word_of_a_template_and_of_a_value(catalog: Catalog):
+    """Only what an expression leaves is looked at."""
+    where = "carrier <> 'None' AND carrier <> '{{ v }}'{% if w %} AND id > 1{% endif %}"
+    operator = PaimonCompactOperator(task_id="t", table=TABLE, warehouse=catalog.warehouse, where=where)
+
+    operator.render_template_fields(make_context(v="None", w=None))
+
+    assert operator.where == "carrier <> 'None' AND carrier <> 'None'"
+
+
+def test_finalize_of_the_dag_stays(catalog: Catalog):
+    """Who says what becomes of None means it."""
+    with DAG(
+        "dag", schedule=None, jinja_environment_kwargs={"finalize": lambda value: "-" if value is None else value}
+    ):
+        operator = PaimonCompactOperator(task_id="t", table=TABLE, where="carrier = '{{ v }}'")
+
+    operator.render_template_fields(make_context(v=None))
+
+    assert operator.where == "carrier = '-'"
+
+
+def test_a_template_without_a_value_in_a_mapped_task_and_in_the_triggerer():
+    with DAG("dag", schedule=None):
+        mapped = PaimonCompactOperator.partial(task_id="t", where="carrier = '{{ v }}'").expand(table=[TABLE])
+    assert (mapped.inlets, mapped.executor_config) == ([], {}), "the defaults of Airflow"
+    context = make_context(v=None)
+    context["ti"].map_index = 0
+    trigger = PaimonTableTrigger(table=TABLE, kind="tag", tag="day-{{ v }}")
+    trigger.template_fields = ("tag",)
+
+    for templates in (mapped.unmap({"table": TABLE}), trigger):
+        with pytest.raises(AirflowFailException, match="a template left no value for a part of a text"):
+            templates.render_template_fields(context)
 
 
 def test_a_template_without_a_value_names_no_file(
