@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC
 from functools import partial as with_arguments
 from typing import Any, Final, TypeVar
@@ -168,6 +168,15 @@ def partition(name: str, value: Any) -> dict[str, Any] | None:
         return None if found is None else dict(kind.read(found, templates()))
     except ValueError as error:
         raise InvalidArgumentError(f"{name}={shown(value)} is not allowed; {error}") from error
+
+
+def no_value(action: str, given: Collection[str]) -> InvalidArgumentError:
+    """The error for arguments without a value, where an action without them does something else."""
+    names = " and ".join(sorted(given))
+    return InvalidArgumentError(
+        f"{action}: {names} was given, and its template left no value; without it the action does something else: "
+        f"give a value, or leave {names} out"
+    )
 
 
 def new_table(create: Mapping[str, Any] | str | None, columns: Any) -> engine.NewTable | None:

@@ -24,7 +24,7 @@ from airflow_provider_paimon.launchers import HOPELESS, Launcher, SubmitSettings
 from airflow_provider_paimon.launchers.base import Detaching
 from airflow_provider_paimon.links.table import PaimonTableLink
 from airflow_provider_paimon.placement import OPTIONS, place, wanted_resources, with_task_memory
-from airflow_provider_paimon.rendered import FileTemplates, flag, renderers, structure, templates, text
+from airflow_provider_paimon.rendered import FileTemplates, flag, no_value, renderers, structure, templates, text
 from airflow_provider_paimon.summary import log_line
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -424,11 +424,7 @@ class PaimonActionOperator(PaimonJobOperator):
         Raises: InvalidArgumentError.
         """
         if self._given and all(text(getattr(self, name)) is None for name in self._given):
-            names = " and ".join(sorted(self._given))
-            raise InvalidArgumentError(
-                f"{self.action_name}: {names} was given, and its template left no value; without it the action does "
-                f"something else: give a value, or leave {names} out"
-            )
+            raise no_value(self.action_name, self._given)
         return {name: getattr(self, name) for name in self.action_fields}
 
     def work(self) -> Mapping[str, Any]:

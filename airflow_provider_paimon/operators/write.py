@@ -26,7 +26,7 @@ class PaimonWriteOperator(PaimonActionOperator):
             with `format="paimon"`.
         format: their format: `parquet`, `orc`, `avro`, `csv`, `json` with one object a line, or `paimon`.
         overwrite: `{}` replaces the partitions for which there are rows (all rows of an unpartitioned table),
-            `{"column": value}` those partitions; None adds the rows.
+            `{"column": value}` those partitions; None adds the rows, but is refused where a template has left it.
         row_kind_column: column that says `+I -U +U -D` of each row.
         watermark: watermark of the snapshot in epoch milliseconds, unless the table has a later one already.
         properties: names and texts that the snapshot keeps.
@@ -44,6 +44,7 @@ class PaimonWriteOperator(PaimonActionOperator):
 
     action_name = "write"
     more_templates = ("create", "columns", "source_conn_id")
+    needs_value = ("overwrite",)
 
     def __init__(
         self,

@@ -17,7 +17,16 @@ from airflow_provider_paimon.attempts import Attempt, begin_attempt, note_succes
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS
 from airflow_provider_paimon.launchers.stoppable_work import StoppableWork
-from airflow_provider_paimon.rendered import FileTemplates, flag, new_table, partition, renderers, structure, text
+from airflow_provider_paimon.rendered import (
+    FileTemplates,
+    flag,
+    new_table,
+    no_value,
+    partition,
+    renderers,
+    structure,
+    text,
+)
 from airflow_provider_paimon.summary import log_line
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
 
@@ -123,7 +132,8 @@ class PaimonRowsTransfer(PaimonTableTransfer):
 
     Args:
         overwrite: `{}` replaces the partitions for which there are rows (all rows of an unpartitioned table),
-            `{"column": value}` those partitions; None adds the rows, and upserts where there is a primary key.
+            `{"column": value}` those partitions; None adds the rows, and upserts where there is a primary key, unless a
+            template has left it, which is refused.
         columns: columns with Paimon's types of a table that is to be created where it is missing.
         create: `primary_keys`, `partition_keys`, `options` and `comment` of that table, beside its `columns`.
         idempotency_key: as for `PaimonJobOperator`, as are the following.
@@ -151,6 +161,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
     ) -> None:
         super().__init__(**kwargs)
         self.overwrite = overwrite
+        self._is_overwrite = overwrite is not None
         self.columns = columns
         self.create = create
         self.idempotency_key = idempotency_key
@@ -178,7 +189,7 @@ class PaimonRowsTransfer(PaimonTableTransfer):
 
         Raises: NotFoundError if it is missing and nothing says that it is to be made; InvalidArgumentError.
         """
-        partition("overwrite", self.overwrite)  # What is wrong with it is said before a table is made.
+        self._replaced()  # What is wrong with it is said before a table is made.
         wanted = new_table(self.create, structure("columns", self.columns, dict))
         if wanted is not None and wanted.columns is not None:
             return hook.catalog().create_table(
@@ -202,11 +213,17 @@ class PaimonRowsTransfer(PaimonTableTransfer):
 
     def written(self, table: engine.Table, rows: Any, attempt: Attempt) -> dict[str, Any]:
         """What the write of Arrow data did: `status`, `snapshot_id`, `rows`, `files`, `bytes` and more."""
-        overwrite = partition("overwrite", self.overwrite)
         done = table.write(
-            rows, overwrite=overwrite, commit_user=attempt.commit_user, earlier_user=attempt.earlier_user
+            rows, overwrite=self._replaced(), commit_user=attempt.commit_user, earlier_user=attempt.earlier_user
         )
         return {"table": self.table, **done.to_dict()}
+
+    def _replaced(self) -> dict[str, Any] | None:
+        """The partitions to replace; None to add the rows. Raises: InvalidArgumentError."""
+        found = partition("overwrite", self.overwrite)
+        if self._is_overwrite and found is None:
+            raise no_value("write", ["overwrite"])
+        return found
 
 
 def sql_hook(conn_id: str) -> Any:

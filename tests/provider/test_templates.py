@@ -199,6 +199,27 @@ def test_a_template_without_a_value_does_nothing_else(
     assert kind(task_id="t", table=TABLE, warehouse=catalog.warehouse, **fields).execute(make_context())
 
 
+@pytest.mark.parametrize("value", [None, "", " None "])
+def test_an_overwrite_without_a_value_adds_no_rows(
+    catalog: Catalog, database: sqlite3.Connection, source: str, value: Any, *, native: bool
+):
+    from_database = {"sql": "SELECT * FROM users", "sql_conn_id": "db"}
+    kinds: list[tuple[type[Any], dict[str, Any]]] = [
+        (PaimonWriteOperator, {"source": source}),
+        (SqlToPaimonOperator, from_database),
+    ]
+    for kind, fields in kinds:
+        operator = rendered(kind, {"overwrite": value}, native=native, warehouse=catalog.warehouse, **fields)
+        with pytest.raises(AirflowFailException, match="overwrite was given, and its template left no value"):
+            operator.execute(make_context())
+        given = kind(task_id="t", table=TABLE, warehouse=catalog.warehouse, overwrite=None, **fields)
+        assert given.execute(make_context(run_id=kind.__name__))["status"] == "committed"
+        whole = rendered(kind, {"overwrite": {}}, native=native, warehouse=catalog.warehouse, **fields)
+        assert whole.execute(make_context(run_id=f"{kind.__name__} again"))["status"] == "committed"
+
+    assert catalog.table(TABLE).to_arrow()["id"].to_pylist() == [1, 20]
+
+
 PARTS: list[tuple[type[Any], dict[str, Any], Any]] = [
     (PaimonCompactOperator, {"where": "carrier <> '{{ v }}'"}, "carrier <> ''"),
     (PaimonCompactOperator, {"idempotency_key": "load-{{ v }}"}, "load-"),
