@@ -7,25 +7,42 @@ import os
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any, Final
 
+import httpx
 import pytest
 
 from paimon_engine.storage import storage_for
 
 _STOP_TIMEOUT_S: Final = 30
+_NOTE_TIMEOUT_S: Final = 60
 _PROXY: Final = ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY")
 
 
 @dataclass(frozen=True)
 class CloudServer:
-    """`proxy` leads to it; `options` by scheme; `requests` are method, bucket, path, query and condition of each request so far."""
+    """`proxy` leads to it; `options` by scheme."""
 
     proxy: str
     options: Mapping[str, dict[str, str]]
-    requests: list[list[Any]] = field(default_factory=list)
+    notes: SimpleQueue[list[Any]] = field(default_factory=SimpleQueue)
+    _taken: list[list[Any]] = field(default_factory=list)
+
+    @property
+    def requests(self) -> list[list[Any]]:
+        """Method, bucket, path, query and condition of each request so far, in order.
+
+        Notes come through a pipe, later than answers. So a last request is made here, and its note waited for.
+        """
+        last = f"/{uuid.uuid4()}"
+        httpx.get(f"{self.proxy}{last}", trust_env=False)
+        while (note := self.notes.get(timeout=_NOTE_TIMEOUT_S))[2] != last:
+            self._taken.append(note)
+        return list(self._taken)
 
 
 _OPTIONS: Final = {
@@ -56,7 +73,12 @@ def start_cloud_server() -> Iterator[CloudServer]:
     assert process.stdout is not None
     output = process.stdout
     server = CloudServer(f"http://127.0.0.1:{int(output.readline())}", _OPTIONS)
-    reader = threading.Thread(target=lambda: server.requests.extend(json.loads(line) for line in output), daemon=True)
+
+    def read_notes() -> None:
+        for line in output:
+            server.notes.put(json.loads(line))
+
+    reader = threading.Thread(target=read_notes, daemon=True)
     reader.start()
     try:
         _use_proxy(server.proxy)
