@@ -233,8 +233,9 @@ class FsspecStorage:
         entries: Any = []
         with _mapped(prefix), _if_there():
             entries = self._fs.ls(native, detail=True)
-        found = _below(prefix, native, entries)
-        return sorted(found, key=lambda info: info.path)
+        # Pages of a listing may overlap, as where a store is a gateway to others.
+        found = {info.path: info for info in _below(prefix, native, entries)}
+        return [found[path] for path in sorted(found)]
 
     def walk(self, prefix: str) -> Iterator[FileInfo]:
         if not self.is_object_store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -98,6 +99,27 @@ def test_a_deletion_that_is_never_answered_names_the_file(lake: Lake):
 
     with pytest.raises(StorageError, match=r"snapshot-1.*'request-timeout'"):
         storage_for(path, lake.options).delete([path])
+
+
+def test_a_listing_that_has_files_twice_is_taken_for_what_it_is(lake: Lake):
+    table = lake.table()
+    table.write(rows(4))
+    lake.line.rule = lambda request: Fault(is_done=True, change=_each_twice) if request.is_listing else None
+
+    result = table.expire_snapshots(retain_max=1, retain_min=1)
+
+    assert list(result.expired_snapshots) == [1]
+    assert len(result.deleted) == len({file.path for file in result.deleted}) == result.files_deleted
+    assert table.remove_orphan_files(older_than="0 s").status == "noop"
+    assert lake.ids(table) == [1, 2, 3, 4]
+
+
+def _each_twice(answer: bytes) -> bytes:
+    """The answer to a listing, with each object twice."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    twice = re.sub(rb"(<Contents>.*?</Contents>)", rb"\1\1", body, flags=re.DOTALL)
+    head = re.sub(rb"(?i)content-length: \d+", b"Content-Length: %d" % len(twice), head)
+    return head + b"\r\n\r\n" + twice
 
 
 @pytest.mark.parametrize("verb", ["PUT", "POST"], ids=["a part", "its completion"])
