@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -124,7 +125,10 @@ class PaimonTableSensor(BaseSensorOperator):
                 "Airflow stores the arguments of a deferred task, so they must contain no secret: move the secrets "
                 "among storage_options into a connection, or use deferrable=False"
             )
-        trigger = PaimonTableTrigger(**self._trigger_arguments(self.fields(context)))
+        # Airflow ends a deferred task by `timeout` only, after which there is no retry.
+        limit = self.execution_timeout
+        end_at = None if limit is None else time.time() + limit.total_seconds()
+        trigger = PaimonTableTrigger(**self._trigger_arguments(self.fields(context)), end_at=end_at)
         self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
     def _hook(self) -> PaimonHook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -35,6 +36,7 @@ class PaimonTableTrigger(BaseTrigger):
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.
         poke_interval: seconds between two looks.
+        end_at: time in epoch seconds at which the wait has failed.
         fields: fields of the kind, such as `tag="2013-01-01"`.
     """
 
@@ -47,6 +49,7 @@ class PaimonTableTrigger(BaseTrigger):
         warehouse: str | None = None,
         storage_options: Mapping[str, Any] | str | None = None,
         poke_interval: float = 60.0,
+        end_at: float | None = None,
         **fields: Any,
     ) -> None:
         super().__init__()
@@ -55,6 +58,7 @@ class PaimonTableTrigger(BaseTrigger):
         self.table, self.paimon_conn_id, self.warehouse, options = place
         self.storage_options = options if isinstance(options, str) else dict(options or {})
         self.poke_interval = poke_interval
+        self.end_at = end_at
         # As attributes, so that templates are rendered where a task starts in the triggerer.
         self.fields = tuple(sorted(fields))
         for name in self.fields:
@@ -62,9 +66,10 @@ class PaimonTableTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Class path and arguments, which Airflow stores."""
+        end = {} if self.end_at is None else {"end_at": self.end_at}
         return (
             "airflow_provider_paimon.triggers.table.PaimonTableTrigger",
-            {name: getattr(self, name) for name in (*_OF_ALL, *self.fields)},
+            {name: getattr(self, name) for name in (*_OF_ALL, *self.fields)} | end,
         )
 
     def render_template(
@@ -81,8 +86,13 @@ class PaimonTableTrigger(BaseTrigger):
             fields = {name: getattr(self, name) for name in self.fields}
             # The engine is loaded here, and files are read by blocking calls: both would delay all other triggers.
             wait = await asyncio.to_thread(lambda: engine.read_wait(self.kind, fields, templates()))
-            while (found := await self._look(hook, wait)) is None:  # noqa: ASYNC110 - tables send no notifications
-                await asyncio.sleep(self.poke_interval)
+            while (found := await self._look(hook, wait)) is None:
+                left = self.poke_interval if self.end_at is None else self.end_at - time.time()
+                if left <= 0:
+                    message = f"{self.table}: not there within execution_timeout: {wait}"
+                    yield TriggerEvent({"status": "error", "message": message, "is_hopeless": False})
+                    return
+                await asyncio.sleep(min(self.poke_interval, left))
             yield TriggerEvent({"status": "success", "found": found})
         except PaimonError as error:
             is_hopeless = isinstance(error, NEVER_COMES)

@@ -265,6 +265,26 @@ def test_a_deferrable_sensor_looks_before_it_waits(catalog: Catalog, context):
     assert sensor(catalog.warehouse, deferrable=True).execute(context) == FOUND
 
 
+def test_a_deferred_sensor_keeps_its_execution_timeout(catalog: Catalog):
+    """Airflow itself does not end a task by it that has been deferred in a worker."""
+    limited = {"deferrable": True, "poke_interval": 3600, "execution_timeout": timedelta(milliseconds=20)}
+    waiting = sensor(catalog.warehouse, **limited)
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.poke(make_context())
+
+    stored = json.loads(json.dumps(deferred.value.trigger.serialize()[1]))
+    event = first_event(PaimonTableTrigger(**stored))
+
+    with pytest.raises(AirflowException, match=f"not there within execution_timeout: .*{TAG}") as ended:
+        waiting.execute_complete({}, event)
+    assert not isinstance(ended.value, AirflowFailException), "it is tried again"
+    softly = sensor(catalog.warehouse, **limited, soft_fail=True)
+    with pytest.raises(AirflowSkipException):
+        softly.resume_execution("execute_complete", {"event": event}, make_context())
+    catalog.table(TABLE).create_tag(TAG, snapshot=2)
+    assert first_event(PaimonTableTrigger(**stored)) == {"status": "success", "found": FOUND}
+
+
 def test_a_deferred_sensor_is_resumed_by_its_trigger(catalog: Catalog, context):
     waiting = sensor(catalog.warehouse, deferrable=True, poke_interval=0.05, timeout=60)
     with pytest.raises(TaskDeferred) as deferred:
