@@ -125,8 +125,3 @@ def _moment(value: pa.Scalar) -> str | None:
     except (pa.ArrowInvalid, ValueError, OverflowError):
         return None
     return f"CAST('{moment.isoformat(' ')}' AS TIMESTAMP_NTZ)"
-
-
-def quoted(name: str) -> str:
-    """The SQL text of a column's name."""
-    return f"`{name.replace('`', '``')}`"

@@ -68,6 +68,20 @@ def _spark_leaf(leaf: pa.DataType) -> pa.DataType:
     return pa.time64("ns") if pa.types.is_time(leaf) else leaf
 
 
+def numbered(frame: DataFrame, count: int) -> DataFrame:
+    """The `count` columns of a frame under plain names by their position, `numbered_name`, for SQL texts.
+
+    In names of users dots, backquotes and stars mean something else in some places, even where they are quoted: they
+    are regular expressions if the session says `spark.sql.parser.quotedRegexColumnNames`.
+    """
+    return frame.toDF(*map(numbered_name, range(count)))
+
+
+def numbered_name(position: int) -> str:
+    """The name of a column of `numbered`."""
+    return f"c{position}"
+
+
 def read_files(
     session: SparkSession,
     paths: Sequence[str],

@@ -41,7 +41,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError, UnsupportedError
 from paimon_engine.executor import Done, Failed, SplitRows, TaskRows, attempt, coalesce
-from paimon_engine.spark.dataframe import arrow_schema
+from paimon_engine.spark.dataframe import arrow_schema, numbered
 from paimon_engine.spark.failures import spark_calls
 
 T = TypeVar("T")
@@ -158,10 +158,9 @@ class SparkExecutor:
         else:
             # Workers would get columns that Arrow for Python has no class for.
             arrow_schema(source)
-        # `mapInArrow` looks columns up by their names, where dots, backquotes and stars mean something else.
+        # `mapInArrow` looks columns up by their names.
         names = source.columns
-        numbered = source.toDF(*map(str, range(len(names))))
-        return numbered.mapInArrow(_split_work(split, config, _Named(names)), _PACKS)
+        return numbered(source, len(names)).mapInArrow(_split_work(split, config, _Named(names)), _PACKS)
 
     def _by_group(self, packs: DataFrame) -> DataFrame:
         partitions = self.parallelism * _PARTITIONS_PER_CORE

@@ -28,7 +28,8 @@ from pyspark.sql.types import DataType as SparkType
 
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.paths import partition_text
-from paimon_engine.spark.conditions import literal, quoted
+from paimon_engine.spark.conditions import literal
+from paimon_engine.spark.dataframe import numbered_name
 from paimon_engine.table.files.partition_columns import partition_values
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import AtomicType, DataField, TypeRoot
@@ -85,12 +86,12 @@ def discovered_fields(table: TableHandle, columns: Collection[str]) -> list[Stru
     return found
 
 
-def discovered_columns(table: TableHandle, columns: Collection[str]) -> dict[str, str]:
-    """SQL expressions of the partition columns among these, over `discovered_fields`."""
+def discovered_columns(table: TableHandle, columns: Collection[str], begin: int) -> dict[str, str]:
+    """SQL expressions of the partition columns among these, over `discovered_fields`, numbered from `begin` on."""
     found = {}
-    for field in table.schema.partition_type.fields:
+    for number, field in enumerate(table.schema.partition_type.fields, begin):
         if field.name in columns:
-            name = quoted(field.name)
+            name = numbered_name(number)
             found[field.name] = f"date_from_unix_date({name})" if _is_in_days(table, field) else name
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from paimon_engine.env import Env
 from paimon_engine.executor import Executor
@@ -20,8 +20,8 @@ from paimon_engine.format.layout import replace_leaves
 from paimon_engine.inspect.system_tables import RowView, open_system_table, plan_row_view
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.predicate import bind
-from paimon_engine.spark.conditions import quoted, spark_condition
-from paimon_engine.spark.dataframe import read_files, spark_arrow_schema, to_dataframe
+from paimon_engine.spark.conditions import spark_condition
+from paimon_engine.spark.dataframe import numbered, numbered_name, read_files, spark_arrow_schema, to_dataframe
 from paimon_engine.spark.executor import SparkExecutor, check_reachable
 from paimon_engine.spark.failures import spark_calls
 from paimon_engine.spark.native import NativeFiles, native_files
@@ -130,24 +130,32 @@ def _native_frame(session: SparkSession, part: ReadPart, files: NativeFiles, sch
         options["recursiveFileLookup"] = "true"
     else:
         options["basePath"] = files.root
-        fields += discovered_fields(table, files.stored)
-        columns |= discovered_columns(table, files.stored)
     for field, stored in zip(types, files.stored.values(), strict=True):
-        if field.name in columns:
+        if files.root is not None and field.name in table.schema.partition_keys:
             continue
         if stored is None or field.name in files.literals:
-            value = files.literals.get(field.name, "NULL")
-            columns[field.name] = f"CAST({value} AS {field.dataType.simpleString()})"
+            columns[field.name] = _cast(files.literals.get(field.name, "NULL"), field)
         else:
-            columns[field.name] = quoted(stored)
+            columns[field.name] = numbered_name(len(fields))
             fields.append(StructField(stored, field.dataType))
+    if files.root is not None:
+        # Spark has them behind all others, in the order of the directories.
+        columns |= discovered_columns(table, files.stored, len(fields))
+        fields += discovered_fields(table, files.stored)
     with _listing_in_driver(session, files.paths):
         frame = read_files(session, files.paths, file_format="parquet", options=options, schema=StructType(fields))
+    frame = numbered(frame, len(fields))
     if part.rows.where is not None:
         condition = spark_condition(bind(part.rows.where, today), columns)
         assert condition is not None
         frame = frame.where(condition)
-    return frame.selectExpr(*(f"{columns[name]} AS {quoted(name)}" for name in schema.names))
+    return frame.selectExpr(*(columns[name] for name in schema.names)).toDF(*schema.names)
+
+
+def _cast(value: str, field: StructField) -> str:
+    """The SQL text of a value as one of a column. `TIMESTAMP` alone may mean another type to the session."""
+    kind = "TIMESTAMP_LTZ" if isinstance(field.dataType, TimestampType) else field.dataType.simpleString()
+    return f"CAST({value} AS {kind})"
 
 
 @contextmanager
@@ -176,8 +184,6 @@ def _task_frames(
     # Rows of `$binlog` have lists of the columns' values.
     names = [] if read.view is not None and read.view.in_lists else schema.names
     has_literals = any(name in table.schema.partition_keys for name in names)
-    # Columns whose names differ in case only cannot be named.
-    has_literals = has_literals and len({name.lower() for name in names}) == len(names)
     is_apart = has_literals and len(partitions) <= min(max(target, _APART_MIN), _APART_MAX)
     groups: dict[bytes | None, list[ReadUnit]] = defaultdict(list)
     for unit in units:
@@ -190,14 +196,11 @@ def _task_frames(
         frame = to_dataframe(executor.session, read, tasks, schema=schema, config=table.config)
         if partition is not None:
             known = literals(table, partition, names)
-            frame = frame.selectExpr(
-                *(
-                    f"CAST({known[one.name]} AS {one.dataType.simpleString()}) AS {quoted(one.name)}"
-                    if one.name in known
-                    else quoted(one.name)
-                    for one in types
-                )
+            values = (
+                _cast(known[one.name], one) if one.name in known else numbered_name(number)
+                for number, one in enumerate(types)
             )
+            frame = numbered(frame, len(names)).selectExpr(*values).toDF(*names)
         frames.append(frame)
     return frames
 

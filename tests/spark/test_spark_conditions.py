@@ -31,7 +31,7 @@ from paimon_engine.predicate import (
     bind,
     to_arrow_expression,
 )
-from paimon_engine.spark.conditions import quoted, spark_condition
+from paimon_engine.spark.conditions import spark_condition
 from paimon_engine.spark.executor import SparkExecutor
 
 pytestmark = pytest.mark.spark
@@ -93,6 +93,10 @@ def some_predicate(chance: random.Random, depth: int = 0) -> Predicate:
 def some_comparison(chance: random.Random) -> Predicate:
     name = chance.choice(list(VALUES))
     return Compare(chance.choice(["=", "!=", "<", "<=", ">", ">="]), name, chance.choice(VALUES[name][1]))
+
+
+def quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def test_conditions_say_the_same_of_every_row(spark: SparkSession, rows: pa.Table) -> None:
