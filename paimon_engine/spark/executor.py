@@ -39,7 +39,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import PaimonError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.executor import Done, Failed, SplitRows, TaskRows, attempt, coalesce
 from paimon_engine.spark.dataframe import arrow_schema, numbered
 from paimon_engine.spark.failures import spark_calls
@@ -139,7 +139,8 @@ class SparkExecutor:
     ) -> list[Done[R] | Failed]:
         """Run every group as part of one Spark task; see `Executor.shuffle`. A part is a partition of the source.
 
-        Raises: SparkError if Spark gives the job up; errors of ours that splitting raised in a worker.
+        Raises: SparkError if Spark gives the job up; errors of ours that splitting raised in a worker;
+        InvalidArgumentError for a DataFrame without columns.
         """
         check_reachable(config)
         with spark_calls(_GAVE_UP):
@@ -160,6 +161,9 @@ class SparkExecutor:
             arrow_schema(source)
         # `mapInArrow` looks columns up by their names.
         names = source.columns
+        if not names:
+            # Spark gives no rows to Python then, however many there are.
+            raise InvalidArgumentError("the DataFrame has no columns; select those that are to be written")
         return numbered(source, len(names)).mapInArrow(_split_work(split, config, _Named(names)), _PACKS)
 
     def _by_group(self, packs: DataFrame) -> DataFrame:

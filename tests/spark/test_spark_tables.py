@@ -108,6 +108,12 @@ def test_a_column_that_comes_twice_is_refused(session: Any, texts: Table) -> Non
         texts.write(session.sql("SELECT 1L AS k, 'a' AS s, 'b' AS s"))
 
 
+def test_a_dataframe_without_columns_is_refused(session: Any, texts: Table) -> None:
+    with pytest.raises(InvalidArgumentError, match="the DataFrame has no columns; select those"):
+        texts.write(session.range(3).select())
+    assert texts.latest_snapshot_id() is None
+
+
 def spark_schema(names: list[str]) -> StructType:
     """`a STRUCT<b STRING>`, and texts of these names."""
     inner = StructType([StructField("b", StringType())])
