@@ -24,6 +24,7 @@ from paimon_engine.table.read.reader import read_schema
 from paimon_engine.table.state import warehouse as tables
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot_id
+from paimon_engine.types import to_arrow_schema
 from paimon_engine.verbs import MomentLike, time_of
 from paimon_engine.version_verbs import VersionVerbs
 
@@ -97,9 +98,9 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         name = actions.write.CommitAttributes(commit_user, commit_identifier, watermark, properties, earlier_user)
         kind_column, batches = self._rows_to_write(data, row_kinds)
         if batches is None:
-            executor = self._frame_executor(data)
+            frame, executor = self._frame_to_write(data)
             return actions.write.write_frame(
-                self._handle, data, executor, overwrite=overwrite, kind_column=kind_column, name=name
+                self._handle, frame, executor, overwrite=overwrite, kind_column=kind_column, name=name
             )
         return actions.write.write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
 
@@ -146,7 +147,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         if batches is None:
             if order:
                 raise InvalidArgumentError("order= is for rows that this process writes; a DataFrame has none")
-            return actions.write.prepare_frame(self._handle, data, self._frame_executor(data), kind_column=kind_column)
+            return actions.write.prepare_frame(self._handle, *self._frame_to_write(data), kind_column=kind_column)
         return actions.write.prepare_arrow(self._handle, batches, kind_column=kind_column, order=order)
 
     def commit(
@@ -346,8 +347,12 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
             return kind_column, batches
         return VALUE_KIND, with_kinds(batches, row_kinds)
 
-    def _frame_executor(self, frame: Any) -> Executor:
-        return self._executor if _is_spark(self._executor) else _executor_of(frame)
+    def _frame_to_write(self, frame: Any) -> tuple[Any, Executor]:
+        """A Spark DataFrame with the table's kinds of timestamps, and what runs its tasks."""
+        from paimon_engine.spark.dataframe import with_moments_of
+
+        executor = self._executor if _is_spark(self._executor) else _executor_of(frame)
+        return with_moments_of(frame, to_arrow_schema(self._handle.schema.row_type)), executor
 
     def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if self._system is None:

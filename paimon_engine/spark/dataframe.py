@@ -10,11 +10,21 @@ import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+from pyspark.sql.types import DataType as SparkType
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.layout import cast, leaves_of, replace_leaves
+from paimon_engine.spark.failures import spark_calls
 
 T = TypeVar("T")
 
@@ -39,6 +49,49 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
                 f"{error}"
             ) from error
     return pa.schema(fields)
+
+
+def with_moments_of(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The frame with timestamps as the table has them: with or without a time zone, in columns and parts of them.
+
+    Spark casts them by the time zone of its session, as it does for any other table; Arrow would do so by UTC.
+    """
+    wanted = {field.name: field.type for field in schema}
+    with spark_calls("Spark does not say what the DataFrame has"):
+        given = list(frame.schema)
+        types = [_with_moments_of(field.dataType, wanted.get(field.name)) for field in given]
+        if types == [field.dataType for field in given]:
+            return frame
+        plain = numbered(frame, len(given))
+        columns = [plain[numbered_name(number)] for number in range(len(given))]
+        moments = [
+            column if kind == field.dataType else column.cast(kind)
+            for column, kind, field in zip(columns, types, given, strict=True)
+        ]
+        return plain.select(*moments).toDF(*(field.name for field in given))
+
+
+def _with_moments_of(given: SparkType, wanted: pa.DataType | None) -> SparkType:
+    """The Spark type of a column, or of a part of one, with moments of the kind that the table's type has there."""
+    if wanted is None:
+        return given
+    match given:
+        case TimestampType() if pa.types.is_timestamp(wanted) and wanted.tz is None:
+            return TimestampNTZType()
+        case TimestampNTZType() | DateType() if pa.types.is_timestamp(wanted) and wanted.tz is not None:
+            return TimestampType()
+        case ArrayType(elementType=element) if pa.types.is_list(wanted) or pa.types.is_fixed_size_list(wanted):
+            return ArrayType(_with_moments_of(element, wanted.value_type), given.containsNull)
+        case MapType(keyType=key, valueType=value) if pa.types.is_map(wanted):
+            key, value = _with_moments_of(key, wanted.key_type), _with_moments_of(value, wanted.item_type)
+            return MapType(key, value, given.valueContainsNull)
+        case StructType() if pa.types.is_struct(wanted):
+            parts = {field.name: field.type for field in wanted}
+            kinds = [_with_moments_of(field.dataType, parts.get(field.name)) for field in given]
+            fields = zip(given, kinds, strict=True)
+            return StructType([StructField(one.name, kind, one.nullable, one.metadata) for one, kind in fields])
+        case _:
+            return given
 
 
 def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:

@@ -85,3 +85,32 @@ def test_what_timestamp_means_to_a_session(catalog: Catalog, setting: Setting) -
         copy = catalog.create_table("db.copy", schema={"k": "BIGINT", "at": "TIMESTAMP_LTZ(6)"})
         copy.write(table.to_spark())
     assert set(copy.to_arrow()["at"].to_pylist()) == {moment, None}
+
+
+def test_timestamps_become_the_kind_of_the_table_by_the_zone_of_the_session(
+    session: Any, catalog: Catalog, setting: Setting
+) -> None:
+    schema = {
+        "odd `name.x": "TIMESTAMP(6)",
+        "at": "TIMESTAMP_LTZ(6)",
+        "of_day": "TIMESTAMP_LTZ(6)",
+        "row": "ROW<a TIMESTAMP(6), b ARRAY<TIMESTAMP_LTZ(6)>, c MAP<STRING, TIMESTAMP(6)>>",
+    }
+    table = catalog.create_table("db.t", schema=schema)
+    sql = """SELECT timestamp_ltz'2024-01-01 20:00:00' AS `odd ``name.x`, timestamp_ntz'2024-01-01 20:00:00' AS at,
+        DATE'2024-01-01' AS of_day, struct(timestamp_ltz'2024-01-01 20:00:00' AS a,
+        array(timestamp_ntz'2024-01-01 20:00:00') AS b, map('k', timestamp_ltz'2024-01-01 20:00:00') AS c) AS row"""
+    clock, moment = datetime(2024, 1, 1, 20), datetime(2024, 1, 2, 1, tzinfo=UTC)
+    expected = {
+        "odd `name.x": clock,
+        "at": moment,
+        "of_day": datetime(2024, 1, 1, 5, tzinfo=UTC),
+        "row": {"a": clock, "b": [moment], "c": [("k", clock)]},
+    }
+
+    with setting("spark.sql.session.timeZone", "America/New_York"):
+        table.write(session.sql(sql))
+        table.commit(table.prepare_write(session.sql(sql)), commit_user="prepared")
+        table.write(table.to_spark())
+
+    assert table.to_arrow().to_pylist() == [expected] * 4
