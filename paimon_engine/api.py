@@ -88,7 +88,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         A Spark DataFrame is written by tasks of its session if the table has no `SparkExecutor`.
         `row_kinds` is an array of `+I -U +U -D`, one per row, or the name of a column that contains them.
         `overwrite={}` replaces the partitions that rows come for (all rows of an unpartitioned table),
-        `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once.
+        `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once, or
+        once for each `commit_identifier`, which a stream counts up.
         The snapshot keeps `properties`, and `watermark` (epoch milliseconds) unless it is at a later one already.
         `earlier_user` is the `commit_user` of a write that is done again on purpose: `warnings` of the result say which
         of its rows are not replaced.

@@ -39,7 +39,7 @@ from paimon_engine.table.write.chain_overwrites import drop_outdated
 from paimon_engine.table.write.grouping import KEYS_CHOOSE, key_groups
 from paimon_engine.table.write.overwrites import overwrite_scope, overwrite_spec
 from paimon_engine.table.write.part_writer import PART_SEQUENCES
-from paimon_engine.table.write.repeated_writes import warn_of_earlier_commits
+from paimon_engine.table.write.repeated_writes import warn_of_earlier_commits, warn_of_later_commit
 from paimon_engine.table.write.shuffled import WriteKeys, WritePart, WriteRests
 from paimon_engine.table.write.source_files import plan_files, read_rows, source_bytes, write_files
 from paimon_engine.table.write.source_table import SourceTable, plan_table, read_unit_rows, write_units
@@ -115,8 +115,8 @@ _OF_TABLES: Final = ("source_columns", "source_where", "source_tag", "source_sna
 class WriteResult(Result):
     """What a write did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no rows).
 
-    `warnings` say what stays of an earlier job whose work it did again. `source_snapshot_id` is the snapshot of a
-    source table that was read.
+    `warnings` say what stays of an earlier job whose work it did again, or which later commit made it `already_done`.
+    `source_snapshot_id` is the snapshot of a source table that was read.
     """
 
     status: str
@@ -350,7 +350,8 @@ def _write(
     job = look_up_commit(table, name.user, kind, name.identifier)
     if job.done is not None:
         drop_outdated(table, job.done, is_first=False)
-        return WriteResult("already_done", job.done.id, seconds=time.monotonic() - begun)
+        later = warn_of_later_commit(table, job.done, name.identifier)
+        return WriteResult("already_done", job.done.id, seconds=time.monotonic() - begun, warnings=later)
     spec = None if overwrite is None else overwrite_spec(table, overwrite)
     state = write_state(table, replacing=spec is not None, by_partition=by_partition)
     begun_on = state.read.snapshot if state.read is not None and state.read.snapshot is not None else job.checked_up_to

@@ -1,11 +1,11 @@
-"""The warning when rows are written again on purpose: whether they replace the earlier ones."""
+"""Warnings of writes that were done before: on purpose again, or by a stream that counts its commits from the begin."""
 
 from __future__ import annotations
 
 import logging
 
 from paimon_engine.errors import PaimonError
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.state.handle import TableHandle
 
@@ -28,6 +28,19 @@ def warn_of_earlier_commits(table: TableHandle, user: str | None, kind: CommitKi
             return ()
         which = f"an earlier run of this job has committed snapshot {own.id}"
     warning = f"{table.paths.root}: {which}: {why}"
+    logger.warning("%s", warning)
+    return (warning,)
+
+
+def warn_of_later_commit(table: TableHandle, done: Snapshot, identifier: int) -> tuple[str, ...]:
+    """Warnings of a write that was taken as done by `done`, if that is a later one of the same user."""
+    if done.commit_identifier == identifier:
+        return ()
+    warning = (
+        f"{table.paths.root}: commit_identifier={identifier} was not written, as {done.commit_user!r} has committed "
+        f"snapshot {done.id} with the later one {done.commit_identifier}. If these are other rows, such as those of a "
+        "stream that began again with a new checkpoint, give it a commit_user of its own"
+    )
     logger.warning("%s", warning)
     return (warning,)
 
