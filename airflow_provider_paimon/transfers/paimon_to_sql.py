@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 
 _READS_OTHERWISE: Final = ("scan.", "log.scan", "incremental-", "chain-table.")
 """Beginnings of options of tables by which a read gives another state than the latest one, or rows of branches too."""
+_PLAIN_NAME: Final = re.compile("[a-z_][a-z0-9_]*")
 
 
 class PaimonToSqlOperator(PaimonTableTransfer):
@@ -81,7 +83,7 @@ class PaimonToSqlOperator(PaimonTableTransfer):
             before = text(self.before)
             if before is not None:
                 cursor.execute(before)
-            statement = database.dialect.generate_insert_sql(self.target, names, _column_names(database, names))
+            statement = _insert(database, cursor, self.target, names)
             for batch in rows:
                 for start in range(0, batch.num_rows, batch_rows):
                     part = batch.slice(start, batch_rows)
@@ -114,11 +116,27 @@ def _is_read_at_latest(table: engine.Table) -> bool:
     return not any(name.startswith(_READS_OTHERWISE) for name in table.schema.options)
 
 
-def _column_names(database: Any, names: Sequence[str]) -> Sequence[str]:
-    """Columns as a statement has them: Airflow quotes reserved words, but knows none of SQLite's."""
-    if database.conn_type != "sqlite":
-        return names
-    return [database.escape_word_format.format(name.replace('"', '""')) for name in names]
+def _insert(database: Any, cursor: Any, target: str, names: Sequence[str]) -> str:
+    """The statement that inserts values of these columns.
+
+    Airflow quotes the words that its dialect knows. Other names are quoted where the target has a column of exactly
+    that name; else the database reads them as it always does, in upper case as in lower case.
+    """
+    known: Collection[str] = ()
+    if database.conn_type == "sqlite":
+        known = names  # Airflow knows none of its words.
+    elif not all(_PLAIN_NAME.fullmatch(name) for name in names):
+        cursor.execute(f"SELECT * FROM {target} WHERE 1 = 0")  # noqa: S608 - as the INSERT names it
+        known = {column[0] for column in cursor.description} - {name for name in names if _PLAIN_NAME.fullmatch(name)}
+    form, mark = database.escape_word_format, database.placeholder
+    quoted = (
+        form.format(name.replace(form[-1], 2 * form[-1])) if name in known else database.dialect.escape_word(name)
+        for name in names
+    )
+    columns = ", ".join(quoted)
+    if mark == "%s":
+        columns = columns.replace("%", "%%")
+    return str(database.dialect.insert_statement_format.format(target, f"({columns})", ",".join([mark] * len(names))))
 
 
 def wanted_rows(operator: Any) -> dict[str, Any]:

@@ -263,15 +263,26 @@ def test_columns_that_are_called_as_words_of_sql(run_sql: Any, warehouse: str):
     assert run_sql("SELECT * FROM copy") == [(2, 1)]
 
 
-@pytest.mark.parametrize("run_sql", ["sqlite"], indirect=True)  # Airflow's other dialects quote only words they know
 def test_columns_with_signs_of_sql_in_their_names(run_sql: Any, warehouse: str):
-    table = Catalog(warehouse).create_table("shop.users", schema={'a"b': "INT", "c d": "INT"})
-    table.write(pa.table({'a"b': [1], "c d": [2]}, table.arrow_schema))
-    run_sql('CREATE TABLE copy ("c d" INT, "a""b" INT)')
+    names = ['a"b', "c d", "e%s", "f.g", "Order", "id", "select"]
+    table = Catalog(warehouse).create_table("shop.users", schema=dict.fromkeys(names, "INT"))
+    table.write(pa.table({name: [number] for number, name in enumerate(names)}, table.arrow_schema))
+    columns = ", ".join('"{}" INT'.format(name.replace('"', '""')) for name in reversed(names))
+    run_sql(f"CREATE TABLE copy ({columns})")
 
     unload(warehouse)
 
-    assert run_sql("SELECT * FROM copy") == [(2, 1)]
+    assert run_sql("SELECT * FROM copy") == [(6, 5, 4, 3, 2, 1, 0)]
+
+
+def test_columns_in_upper_case_are_those_that_the_database_takes_them_for(run_sql: Any, warehouse: str):
+    table = Catalog(warehouse).create_table("shop.users", schema={"userId": "INT", "c d": "INT"})
+    table.write(pa.table({"userId": [1], "c d": [2]}, table.arrow_schema))
+    create = 'CREATE TABLE copy (USERID INT, "c d" INT)'
+
+    unload(warehouse, before=create)
+
+    assert run_sql("SELECT * FROM copy") == [(1, 2)]
 
 
 def test_rows_of_a_system_table_are_of_no_snapshot(run_sql: Any, warehouse: str):
