@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from airflow.sdk import BaseNotifier
+from airflow.sdk.log import redact
 
 from airflow_provider_paimon.returned import returned_by
 from airflow_provider_paimon.summary import is_result, summary_line
+
+_SUCCESS: Final = "success"
+"""What Airflow calls a DAG's callback with where no task has failed."""
 
 
 class PaimonMaintenanceNotifier(BaseNotifier):
@@ -18,6 +22,8 @@ class PaimonMaintenanceNotifier(BaseNotifier):
     and gives another notifier, or None if it has sent it itself:
 
         PaimonMaintenanceNotifier(send=lambda text: SlackWebhookNotifier(text=text))
+
+    As `on_failure_callback` it also says what has failed, of a task with the error, and sends that in any case.
 
     Args:
         send: what becomes of the text.
@@ -41,7 +47,7 @@ class PaimonMaintenanceNotifier(BaseNotifier):
 
     def notify(self, context: Any) -> None:
         """Makes the text and sends it."""
-        lines = [summary_line(item) for item in self.results(context)]
+        lines = [*_failure(context), *(summary_line(item) for item in self.results(context))]
         if not lines:
             self.log.info("No task of this run changed a table")
             return
@@ -62,3 +68,13 @@ class PaimonMaintenanceNotifier(BaseNotifier):
         for item in (one for found in returned for one in (found if isinstance(found, list) else [found])):
             if is_result(item) and not (self.only_changes and item["status"] in ("noop", "dry_run")):
                 yield item
+
+
+def _failure(context: Mapping[str, Any]) -> Iterator[str]:
+    """What Airflow says of a failure to a callback: of a task its error, of a DAG a reason such as `task_failure`."""
+    error, reason = context.get("exception"), context.get("reason")
+    if error is not None:
+        name = getattr(context.get("ti") or context.get("task_instance"), "task_id", "a task")
+        yield f"{name} failed: {redact(' '.join(str(error).split()) or type(error).__name__)}"
+    elif reason not in (None, _SUCCESS):
+        yield f"the run failed: {reason}"

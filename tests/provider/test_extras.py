@@ -165,6 +165,24 @@ def test_a_run_is_summed_up(lake: str, source: str):
     assert len(lines) == 4
 
 
+def test_a_failure_is_told_even_where_nothing_was_done(lake: str):
+    Kept.texts.clear()
+    notifier = PaimonMaintenanceNotifier(send=lambda text: Kept(text), only_changes=True)
+    with DAG("told_failure", schedule=None, on_failure_callback=notifier) as dag:
+        paimon_table("air.nowhere", lake).compact(on_failure_callback=notifier)
+
+    run = run_dag(dag)
+
+    assert states_of(run) == {"compact_nowhere": "failed"}
+    of_task = Kept.texts[0].splitlines()
+    assert of_task[0].startswith("told_failure, run ")
+    assert of_task[1].startswith("compact_nowhere failed: compact_nowhere: there is no table in ")
+    Kept.texts.clear()
+    notifier.notify({"dag": dag, "reason": "task_failure"})
+    notifier.notify({"dag": dag, "reason": "success"})
+    assert [text.splitlines()[1:] for text in Kept.texts] == [["the run failed: task_failure"]]
+
+
 @dataclass
 class Mine:
     """What a task returns that has nothing to do with tables; Airflow's allow list does not have it."""
