@@ -18,7 +18,6 @@ class PaimonCreateBranchOperator(PaimonActionOperator):
     """
 
     action_name = "create_branch"
-    needs_value = ("tag", "snapshot")
 
     def __init__(
         self,

@@ -18,7 +18,6 @@ class PaimonResetConsumerOperator(PaimonActionOperator):
     """
 
     action_name = "reset_consumer"
-    needs_value = ("next_snapshot",)
 
     def __init__(
         self, *, consumer: str, next_snapshot: int | str | None = None, quarantine: bool | str = False, **kwargs: Any

@@ -35,6 +35,14 @@ __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator"
 _XCOM_ITEMS_MAX: Final = 100
 _OF_THE_RUN: Final = frozenset({"properties", "watermark", "dry_run"})
 """Arguments that do not say what is done, and differ from run to run."""
+_NEEDS_VALUE: Final[Mapping[str, Sequence[str]]] = {
+    "write": ("overwrite",),
+    "create_branch": ("tag", "snapshot"),
+    "reset_consumer": ("next_snapshot",),
+    "empty_quarantine": ("quarantine",),
+}
+"""Fields of an action, of which one is enough, without which it does something else: where templates of those that are
+given leave nothing, the task is refused."""
 _RECORDS: Final = "_paimon_jobs"
 _RECORD_TIME: Final = "commit-record.time-retained"
 _RECORD_TIME_OF_KEYS: Final = "400 d"
@@ -152,6 +160,7 @@ class PaimonJobOperator(FileTemplates):
         self.table = table.table if isinstance(table, PaimonTable) else table
         self.action = action
         self.arguments = arguments
+        self._given = _not_none(arguments) if isinstance(arguments, Mapping) else frozenset()
         self.paimon_conn_id = paimon_conn_id
         self.warehouse = warehouse
         self.storage_options = storage_options
@@ -183,7 +192,16 @@ class PaimonJobOperator(FileTemplates):
 
         Raises: InvalidArgumentError.
         """
-        return structure("arguments", self.arguments, dict) or {}
+        return self._with_values(structure("arguments", self.arguments, dict) or {})
+
+    def _with_values(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments. Raises: InvalidArgumentError where a template has left nothing of what the action needs."""
+        needed = [name for name in _NEEDS_VALUE.get(self.action, ()) if name in arguments]
+        # A text of a template file, or of one template for all arguments, was not known before.
+        given = [name for name in needed if name in self._given or isinstance(arguments[name], str)]
+        if given and all(text(arguments[name]) is None for name in given):
+            raise no_value(self.action, given)
+        return arguments
 
     def work(self) -> Mapping[str, Any]:
         """What the task does, by which one of several mapped tasks with an `idempotency_key` is recognised."""
@@ -392,9 +410,6 @@ class PaimonActionOperator(PaimonJobOperator):
     action_name: ClassVar[str]
     more_templates: ClassVar[Sequence[str]] = ()
     """Arguments that are templates without being fields of the action."""
-    needs_value: ClassVar[Sequence[str]] = ()
-    """Fields, of which one is enough, without which the action does something else: where templates of those that
-    are given leave nothing, the task is refused."""
     action_fields: ClassVar[Sequence[str]] = ()
     """Names of the action's fields; found by the constructors of the operator and of those that it builds on."""
 
@@ -416,16 +431,14 @@ class PaimonActionOperator(PaimonJobOperator):
         super().__init__(action=self.action_name, **kwargs)
         for name in self.action_fields:
             setattr(self, name, fields[name])
-        self._given = frozenset(name for name in self.needs_value if fields[name] is not None)
+        self._given = _not_none(fields)
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
         """Fields of the action's spec, after templates were rendered.
 
         Raises: InvalidArgumentError.
         """
-        if self._given and all(text(getattr(self, name)) is None for name in self._given):
-            raise no_value(self.action_name, self._given)
-        return {name: getattr(self, name) for name in self.action_fields}
+        return self._with_values({name: getattr(self, name) for name in self.action_fields})
 
     def work(self) -> Mapping[str, Any]:
         """The arguments, without those that tell about the run."""
@@ -453,6 +466,10 @@ class PaimonDeletingOperator(PaimonActionOperator):
     ) -> None:
         how = {"quarantine": quarantine, "files_per_second": files_per_second, "parallelism": parallelism}
         super().__init__(fields={**fields, **how}, **kwargs)
+
+
+def _not_none(given: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(name for name, value in given.items() if value is not None)
 
 
 def xcom_of(result: engine.JobResult) -> dict[str, Any]:

@@ -45,7 +45,6 @@ class PaimonEmptyQuarantineOperator(PaimonActionOperator):
     """
 
     action_name = "empty_quarantine"
-    needs_value = ("quarantine",)
 
     def __init__(
         self,

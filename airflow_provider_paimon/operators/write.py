@@ -44,7 +44,6 @@ class PaimonWriteOperator(PaimonActionOperator):
 
     action_name = "write"
     more_templates = ("create", "columns", "source_conn_id")
-    needs_value = ("overwrite",)
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.consumers import PaimonResetConsumerOperator
 from airflow_provider_paimon.operators.create import PaimonCreateTableOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.job import PaimonJobOperator
 from airflow_provider_paimon.operators.list_tables import PaimonListTablesOperator
 from airflow_provider_paimon.operators.repair import PaimonEmptyQuarantineOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
@@ -191,8 +192,25 @@ def test_a_template_without_a_value_does_nothing_else(
 
     for value in (None, ""):
         operator = rendered(kind, {name: value}, native=native, warehouse=catalog.warehouse, **fields)
-        with pytest.raises(AirflowFailException, match=f"{name} was given, and its template left no value"):
-            operator.execute(make_context())
+        with DAG("dag", schedule=None, render_template_as_native_obj=native):
+            job = PaimonJobOperator(
+                task_id="t",
+                table=TABLE,
+                warehouse=catalog.warehouse,
+                action=kind.action_name,
+                arguments={**fields, name: "{{ v }}"},
+            )
+        job.render_template_fields(make_context(v=value))
+        in_file = PaimonJobOperator(
+            task_id="t",
+            table=TABLE,
+            warehouse=catalog.warehouse,
+            action=kind.action_name,
+            arguments="\n".join(f"{one}: {given}" for one, given in {**fields, name: value or "''"}.items()),
+        )
+        for one in (operator, job, in_file):
+            with pytest.raises(AirflowFailException, match=f"{name} was given, and its template left no value"):
+                one.execute(make_context())
 
     assert catalog.table(TABLE).consumers()["next_snapshot_id"].to_pylist() == [2]
     assert catalog.table(TABLE).branches().num_rows == 0
