@@ -16,7 +16,8 @@ class PaimonSnapshotSensor(PaimonTableSensor):
     are given again: a wait for more than a number continues until the table has reached it again.
 
     Args:
-        after_snapshot: its id is greater than this; from XCom: `"{{ ti.xcom_pull('write')['snapshot_id'] }}"`.
+        after_snapshot: its id is greater than this; from XCom: `"{{ ti.xcom_pull('write')['snapshot_id'] or 0 }}"`,
+            where a task without a commit gives none.
         newer_than: it was committed after this: a datetime, an ISO time, or an age such as `2 h`.
         watermark: its watermark has got so far, in epoch milliseconds.
         kinds: it was made by one of these kinds of commits: `APPEND`, `OVERWRITE` (both change rows), `COMPACT`,

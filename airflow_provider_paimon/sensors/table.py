@@ -12,11 +12,10 @@ from airflow.sdk import Asset, BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import StartTriggerArgs
 
-from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import rendered_whole, renderers, templates
-from airflow_provider_paimon.triggers.table import NEVER_COMES, PaimonTableTrigger
+from airflow_provider_paimon.rendered import rendered_whole, renderers
+from airflow_provider_paimon.triggers.table import NEVER_COMES, PaimonTableTrigger, read_wait
 from paimon_engine.errors import PaimonError
 
 
@@ -68,6 +67,7 @@ class PaimonTableSensor(BaseSensorOperator):
         self.deferrable = deferrable
         for name in self.wait_fields:
             setattr(self, name, fields[name])
+        self._given = frozenset(name for name in self.wait_fields if fields[name] is not None)
         self.start_from_trigger = deferrable and start_from_trigger
         if self.start_from_trigger:
             self.start_trigger_args = StartTriggerArgs(
@@ -105,7 +105,7 @@ class PaimonTableSensor(BaseSensorOperator):
         Airflow's own loop calls it, which applies `soft_fail` and the like.
         """
         try:
-            wait = engine.read_wait(self.kind, self.fields(context), templates())
+            wait = read_wait(self.kind, self.fields(context), self._given)
             found = self._hook().look(self.table, wait)
         except NEVER_COMES as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,12 +14,29 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.assets import place_of
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.rendered import rendered_whole, templates
+from airflow_provider_paimon.rendered import rendered_whole, templates, text
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, StorageError, UnsupportedError
 
 _OF_ALL: Final = ("table", "kind", "paimon_conn_id", "warehouse", "storage_options", "poke_interval")
+_CONDITIONS: Final[Mapping[str, Sequence[str]]] = {"snapshot": ("after_snapshot", "newer_than", "watermark")}
+"""Fields of a kind of wait without which it ends sooner: at the first snapshot of the table."""
 NEVER_COMES: Final = (InvalidArgumentError, UnsupportedError)
 """Errors of a wait that another look or try meets again."""
+
+
+def read_wait(kind: str, fields: Mapping[str, Any], given: Collection[str] = ()) -> engine.Wait:
+    """What is waited for, of values that templates have left; `given` names fields that have had one.
+
+    Raises: InvalidArgumentError, also where templates have left nothing of a condition.
+    """
+    for name in _CONDITIONS.get(kind, ()):
+        value = fields.get(name)
+        if (name in given or isinstance(value, str)) and text(value) is None:
+            raise InvalidArgumentError(
+                f"wait for {kind}: {name} was given, and its template left no value; without it the wait ends at any "
+                f"snapshot: give a value, or leave {name} out"
+            )
+    return engine.read_wait(kind, fields, templates())
 
 
 class PaimonTableTrigger(BaseTrigger):
@@ -85,7 +102,7 @@ class PaimonTableTrigger(BaseTrigger):
             await hook.load_connection()
             fields = {name: getattr(self, name) for name in self.fields}
             # The engine is loaded here, and files are read by blocking calls: both would delay all other triggers.
-            wait = await asyncio.to_thread(lambda: engine.read_wait(self.kind, fields, templates()))
+            wait = await asyncio.to_thread(read_wait, self.kind, fields)
             while (found := await self._look(hook, wait)) is None:
                 left = self.poke_interval if self.end_at is None else self.end_at - time.time()
                 if left <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from datetime import timedelta
@@ -236,6 +237,23 @@ def test_an_overwrite_without_a_value_adds_no_rows(
         assert whole.execute(make_context(run_id=f"{kind.__name__} again"))["status"] == "committed"
 
     assert catalog.table(TABLE).to_arrow()["id"].to_pylist() == [1, 20]
+
+
+@pytest.mark.parametrize("name", ["after_snapshot", "newer_than", "watermark"])
+def test_a_wait_without_the_value_of_a_condition_does_not_end_at_any_snapshot(
+    catalog: Catalog, name: str, native: bool
+):
+    for value in (None, "", " None "):
+        looks = rendered(PaimonSnapshotSensor, {name: value}, native=native, warehouse=catalog.warehouse)
+        with pytest.raises(AirflowFailException, match=f"{name} was given, and its template left no value"):
+            looks.execute(make_context())
+
+    trigger = PaimonTableTrigger(table=TABLE, kind="snapshot", warehouse=catalog.warehouse, **{name: "None"})
+    event = asyncio.run(anext(trigger.run())).payload
+    assert event["is_hopeless"]
+    assert f"{name} was given" in event["message"]
+    without = PaimonSnapshotSensor(task_id="t", table=TABLE, warehouse=catalog.warehouse, **{name: None})
+    assert without.execute(make_context())["snapshot_id"] == 3
 
 
 PARTS: list[tuple[type[Any], dict[str, Any], Any]] = [
