@@ -21,6 +21,8 @@ _LACKS_ENGINE = "No module named 'paimon_engine'"
 _SHIP = (
     " because its workers lack the engine; install it there, or send it with paimon_engine.spark.ship_engine(session)"
 )
+_IS_STREAM = "Queries with streaming sources"
+_BY_BATCH = "; a stream is written batch by batch: stream.writeStream.foreachBatch(…), see docs/spark.md"
 _KEEP = (
     "if its snapshot has expired, make the DataFrame again, for reads that take long of a tag: "
     "table.create_tag(name, time_retained='1 d'), table.to_spark(tag=name)"
@@ -49,7 +51,7 @@ def spark_calls(what: str) -> Iterator[None]:
             raise NotFoundError(
                 f"{what}, as a file that it reads is missing; {_KEEP}. Spark says: {missing[0]}"
             ) from error
-        remedy = _SHIP if _LACKS_ENGINE in text else ""
+        remedy = _SHIP if _LACKS_ENGINE in text else _BY_BATCH if _IS_STREAM in text else ""
         raise SparkError(f"{what}{remedy}: {_without_java_stack(text)}") from error
 
 
