@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC
 from functools import partial as with_arguments
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.log import mask_secret
 
 from airflow_provider_paimon import engine
 from paimon_engine.errors import InvalidArgumentError, shown
@@ -41,8 +43,10 @@ def rendered_whole(templater: Any, render: Callable[..., Any], content: Any, con
     Raises: AirflowFailException for a text with such a part.
     """
     environment = environment or templater.get_template_env()
-    if not isinstance(content, str) or environment.finalize is not None:
+    if not isinstance(content, str):
         return render(content, context, environment)
+    if environment.finalize is not None:
+        return _without_password(render(content, context, environment))
     is_missing = False
 
     def look(value: Any) -> Any:
@@ -56,6 +60,17 @@ def rendered_whole(templater: Any, render: Callable[..., Any], content: Any, con
             f"a template left no value for a part of a text: {shown(content)}. Start the run with what it names, "
             "such as a partition key; where nothing is meant, write {{ … or '' }}"
         )
+    return _without_password(found)
+
+
+def _without_password(found: Any) -> Any:
+    """The same value, whose password, if it is an address with one, Airflow shows as `***`.
+
+    The engine refuses such addresses, but Airflow shows rendered templates of tasks that failed, too.
+    """
+    if isinstance(found, str) and "://" in found and "@" in found:
+        with contextlib.suppress(ValueError):
+            mask_secret(urlsplit(found.strip()).password or "")
     return found
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.log import redact
 
 from airflow_provider_paimon.assets import paimon_table
 from airflow_provider_paimon.operators.branches import PaimonCreateBranchOperator
@@ -301,6 +302,19 @@ def test_none_as_a_word_of_a_template_and_of_a_value(catalog: Catalog):
     operator.render_template_fields(make_context(v="None", w=None))
 
     assert operator.where == "carrier <> 'None' AND carrier <> 'None'"
+
+
+@pytest.mark.parametrize("finalize", [None, str], ids=["", "finalize"])
+def test_airflow_shows_no_password_of_an_address(finalize: Any):
+    """It stores and shows rendered templates, also of a task that is refused for such an address."""
+    word = f"pass-of-the-{'' if finalize is None else 'other-'}lake"
+    with DAG("dag", schedule=None, jinja_environment_kwargs={"finalize": finalize}):
+        operator = PaimonWriteOperator(task_id="t", table=TABLE, source=["{{ v }}"], warehouse="{{ v }}")
+
+    operator.render_template_fields(make_context(v=f"s3://me:{word}@bucket/x"))
+
+    assert operator.source == [f"s3://me:{word}@bucket/x"]
+    assert redact([operator.source, operator.warehouse]) == [["s3://me:***@bucket/x"], "s3://me:***@bucket/x"]
 
 
 def test_finalize_of_the_dag_stays(catalog: Catalog):
