@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -46,6 +47,18 @@ def classic_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """A Connect session makes PySpark's own functions remote for the whole process; not for tests of the other kind."""
     if "spark" in request.fixturenames:
         monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+
+
+@pytest.fixture(params=["spark", "connect"])
+def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A session of either kind."""
+    session = request.getfixturevalue(request.param)
+    # pyspark reads this variable, not the session; here one process has both kinds.
+    if request.param == "connect":
+        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    else:
+        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+    return session
 
 
 @pytest.fixture(scope="session")

@@ -20,17 +20,6 @@ pytestmark = pytest.mark.spark
 Setting = Callable[[str, str], AbstractContextManager[None]]
 
 
-@pytest.fixture(params=["spark", "connect"])
-def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    session = request.getfixturevalue(request.param)
-    # pyspark reads this variable, not the session; here one process has both kinds.
-    if request.param == "connect":
-        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    else:
-        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
-    return session
-
-
 @pytest.fixture
 def catalog(session: Any, tmp_path: Path) -> Catalog:
     return Catalog(str(tmp_path), executor=SparkExecutor(session))

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -87,14 +88,8 @@ def read_range(env: Env, task: tuple[int, int]):
     yield pa.record_batch({"k": pa.array([None], pa.int64())})
 
 
-@pytest.fixture(params=["spark", "connect"])
-def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SparkExecutor:
-    session = request.getfixturevalue(request.param)
-    # pyspark reads this variable, not the session; here one process has both kinds.
-    if request.param == "connect":
-        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    else:
-        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+@pytest.fixture
+def executor(session: Any) -> SparkExecutor:
     return SparkExecutor(session)
 
 

@@ -22,17 +22,6 @@ pytestmark = pytest.mark.spark
 ROWS = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("k", pa.int64(), nullable=False)])
 
 
-@pytest.fixture(params=["spark", "connect"])
-def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    session = request.getfixturevalue(request.param)
-    # pyspark reads this variable, not the session; here one process has both kinds.
-    if request.param == "connect":
-        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    else:
-        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
-    return session
-
-
 def read(frame: Any) -> tuple[int, list[int]]:
     """How many files Spark's scans of a query opened, by their own metric, and the keys that came."""
     found = sorted(row.k for row in frame.collect())

@@ -36,17 +36,6 @@ SCHEMA = pa.schema(
 )
 
 
-@pytest.fixture(params=["spark", "connect"])
-def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    session = request.getfixturevalue(request.param)
-    # pyspark reads this variable, not the session; here one process has both kinds.
-    if request.param == "connect":
-        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    else:
-        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
-    return session
-
-
 @pytest.fixture
 def executor(session: Any) -> SparkExecutor:
     return SparkExecutor(session)

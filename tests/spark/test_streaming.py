@@ -98,16 +98,7 @@ def test_a_stream_of_spark_connect_opens_the_table_where_it_runs(
     assert keys(table) == list(range(6))
 
 
-@pytest.mark.parametrize("kind", ["spark", "connect"])
-def test_a_stream_in_place_of_a_batch_is_refused_with_a_remedy(
-    kind: str, request: pytest.FixtureRequest, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = request.getfixturevalue(kind)
-    # pyspark reads this variable, not the session; here one process has both kinds.
-    if kind == "connect":
-        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    else:
-        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+def test_a_stream_in_place_of_a_batch_is_refused_with_a_remedy(session: Any, source: Path, tmp_path: Path) -> None:
     table = Catalog(str(tmp_path / "lake")).create_table("db.t", schema={"k": "BIGINT"})
 
     with pytest.raises(SparkError, match="a stream is written batch by batch: stream.writeStream.foreachBatch"):
