@@ -123,8 +123,8 @@ def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
         begun = time.monotonic()
         with waiting_failures():
             result = run(context, spec)
-            if getattr(result, "status", None) == "noop":
-                # Of a table that others have dropped meanwhile there is nothing to do either.
+            if getattr(result, "status", None) in ("noop", "already_done"):
+                # Of a table that others have dropped meanwhile there is nothing to do either, and no tag to delete.
                 check_is_there(context.table)
         result = replace(result, seconds=time.monotonic() - begun)  # type: ignore[type-var]
         if _logs_end.get() and logger.isEnabledFor(logging.INFO):

@@ -171,6 +171,8 @@ NOTHING_TO_DO = [
     ("purge_files", {}),
     ("remove_orphan_files", {}),
     ("compact", {"full": True}),
+    ("delete_tag", {"name": "a"}),
+    ("delete_branch", {"name": "b"}),
 ]
 
 

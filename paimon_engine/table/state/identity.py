@@ -30,8 +30,8 @@ def table_id(table: TableHandle) -> str:
     return hashlib.sha256(first).hexdigest()[:_LENGTH]
 
 
-def check_not_recreated(table: TableHandle) -> None:
-    """That the table, or its branch, still has the schema that it was opened with.
+def check_not_recreated(table: TableHandle) -> bool:
+    """Whether the table, or its branch, is there: with the schema that it was opened with, or else not at all.
 
     Files of a schema that it does not have could not be read, or would be read with the columns of another one. A table
     that is gone has no snapshots, of which `vanished` tells; a server that keeps the schemas knows which table it is.
@@ -39,16 +39,18 @@ def check_not_recreated(table: TableHandle) -> None:
     Raises: ConflictError if it was dropped and created again since; StorageError, CorruptTableError.
     """
     if table.schema_service is not None:
-        return
+        return True
     known, path = table.schema, table.paths.schema(table.schema.id)
     try:
         stored = parse_object(table.env.storage.read(path), path)
         made = stored.get("timeMillis") or 0, stored.get("highestFieldId")
         is_same = made == (known.time_ms, known.highest_field_id)
     except NotFoundError:
-        is_same = latest_schema_id(table.env, table.paths) is None
+        if latest_schema_id(table.env, table.paths) is None:
+            return False
+        is_same = False
     if is_same:
-        return
+        return True
     raise ConflictError(
         f"{table.paths.label} was dropped and created again since it was opened: schema {known.id}, which it had then, "
         "is not there or is another one; open it again"

@@ -19,7 +19,7 @@ from typing import Final
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
-from paimon_engine.table.state.handle import TableHandle, gone, latest_schema_id
+from paimon_engine.table.state.handle import TableHandle, gone
 from paimon_engine.table.state.identity import check_not_recreated
 from paimon_engine.table.state.manifests import commit_note, read_manifest_list, writer_of
 
@@ -67,9 +67,8 @@ def check_is_there(table: TableHandle) -> None:
 
     Raises: NotFoundError if others have dropped or renamed it; ConflictError if they have created another one since.
     """
-    if table.schema_service is None and latest_schema_id(table.env, table.paths) is None:
+    if not check_not_recreated(table):
         raise gone(table.paths)
-    check_not_recreated(table)
 
 
 def _files(table: TableHandle, directory: str) -> list[str]:
