@@ -78,6 +78,11 @@ class TablePaths:
         """Directory of branches."""
         return f"{self.root}/branch"
 
+    @property
+    def quarantine_dir(self) -> str:
+        """Directory of files that were moved instead of deleted; no other engine looks there."""
+        return f"{self.root}/quarantine"
+
     def schema(self, schema_id: int) -> str:
         """Schema file."""
         return f"{self.schema_dir}/schema-{schema_id}"

@@ -46,8 +46,7 @@ class RowCheck:
         self.row_count = 0
         self._path = path
         self._file = file
-        self._key_type = key_type
-        self._order = None if key_type is None else key_order(key_type)
+        self._keys = None if key_type is None else (key_type, key_order(key_type))
         self._is_sorted = is_sorted
         self._warns = warns
         self._beyond_bound = False
@@ -79,7 +78,7 @@ class RowCheck:
             self._within(typed, VALUE_KIND, 0, _KIND_MAX)
         if SEQUENCE_NUMBER in typed.schema.names:
             self._within(typed, SEQUENCE_NUMBER, self._file.min_sequence_number, self._file.max_sequence_number)
-        if self._key_type is not None:
+        if self._keys is not None:
             if first_row == 0:
                 self._key(rows.slice(0, 1), "first")
             self._last = rows
@@ -107,12 +106,11 @@ class RowCheck:
 
         The upper bound may have been cut to microseconds.
         """
-        assert self._key_type is not None
-        columns = self._key_type
+        assert self._keys is not None
+        columns, order = self._keys
         if not self._is_sorted or any(name not in row.schema.names for name in columns.names):
             return
-        types, order, noted = [field.type for field in columns], self._order, self._file.max_key
-        assert order is not None
+        types, noted = [field.type for field in columns], self._file.max_key
         with naming(f"{self._path}: keys in its manifest"):
             low, high = order(self._file.min_key), order(upper_key(types, noted))
         try:

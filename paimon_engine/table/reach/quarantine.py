@@ -28,7 +28,6 @@ from paimon_engine.storage.locations import leads_out
 from paimon_engine.table.state.handle import TableHandle
 
 LIST_NAME: Final = "moved.json"
-_DIRECTORY: Final = "quarantine"
 _RESTORED: Final = ".restored.json"
 
 
@@ -195,7 +194,7 @@ def _checked_path(path: str) -> str:
 
 def quarantine_names(table: TableHandle) -> list[str]:
     """Names of the quarantines, sorted, also of those without a list. Links to other directories do not count."""
-    found = table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}")
+    found = table.env.storage.list(table.paths.quarantine_dir)
     ours = (info.path for info in found if info.is_dir and not leads_out(f"{info.path}/.", table.paths.root))
     return sorted(path.rpartition("/")[2] for path in ours)
 
@@ -219,19 +218,19 @@ def restored_before(table: TableHandle, name: str) -> Mapping[str, Any] | None:
 
 def forget_restored(table: TableHandle, older_than_ms: int) -> None:
     """Deletes the notes of restores from before a time in epoch milliseconds. Raises: StorageError."""
-    found = table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}")
+    found = table.env.storage.list(table.paths.quarantine_dir)
     # A process that dies may leave the temporary file of a note.
     notes = (info for info in found if not info.is_dir and _RESTORED in info.path)
     table.env.storage.delete([info.path for info in notes if 0 < info.modified_ms < older_than_ms])
 
 
 def _note_path(table: TableHandle, name: str) -> str:
-    return f"{table.paths.root}/{_DIRECTORY}/{name}{_RESTORED}"
+    return f"{table.paths.quarantine_dir}/{name}{_RESTORED}"
 
 
 def quarantine_directory(table: TableHandle, name: str) -> str:
     """The directory of the quarantine of that name, whether or not it exists."""
-    return f"{table.paths.root}/{_DIRECTORY}/{name}"
+    return f"{table.paths.quarantine_dir}/{name}"
 
 
 @dataclass(frozen=True, slots=True)

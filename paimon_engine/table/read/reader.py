@@ -254,6 +254,7 @@ class SectionFiles:
     ahead: Opener | None = None
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
+        """Rows of one file in order, without deleted ones, and without those that an index of the file excludes."""
         location = self.location
         if file.name in self.directories:
             location = replace(location, directory=self.directories[file.name])

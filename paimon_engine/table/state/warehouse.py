@@ -23,7 +23,7 @@ from paimon_engine.errors import (
     shown,
 )
 from paimon_engine.meta.codec_rules import check_codecs
-from paimon_engine.meta.paths import BRANCH_DIRECTORY, TablePaths
+from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.meta.type_text import TypeLike, to_data_type
 from paimon_engine.options.changed import check_changed
@@ -39,8 +39,6 @@ from paimon_engine.types import DataField, RowType
 DATABASE_SUFFIX: Final = ".db"
 SYSTEM_MARK: Final = "$"
 BRANCH_MARK: Final = "branch_"
-_QUARANTINE: Final = "quarantine"
-"""Where a table keeps files that were moved there instead of deleted (`table.reach.quarantine`), also schemas."""
 _SCHEMA_FILE: Final = re.compile(r"/schema/schema-\d+$")
 
 
@@ -253,13 +251,13 @@ def check_deletable(storage: Storage, path: str) -> None:
 
     Raises: ConflictError.
     """
-    root = path.rstrip("/")
-    own = (f"{root}/schema/", f"{root}{BRANCH_DIRECTORY}", f"{root}/{_QUARANTINE}/")
-    for info in storage.walk(root):
+    paths = TablePaths(path.rstrip("/"))
+    own = tuple(f"{directory}/" for directory in (paths.schema_dir, paths.branch_dir, paths.quarantine_dir))
+    for info in storage.walk(paths.root):
         if not info.path.startswith(own) and (found := _SCHEMA_FILE.search(info.path)):
             raise ConflictError(
-                f"{root} is not deleted: there is another table inside of it, {info.path[: found.start()]}, whose rows "
-                "would be lost with it. Move that one to another directory, or drop it first"
+                f"{paths.root} is not deleted: there is another table inside of it, {info.path[: found.start()]}, "
+                "whose rows would be lost with it. Move that one to another directory, or drop it first"
             )
 
 
