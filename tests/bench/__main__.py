@@ -7,7 +7,7 @@
 
 Each figure is that of a separate process. Contenders take turns, so that they meet the same load; CPU seconds of
 the step alone count, medians with least and most. Reads run twice in their process and the second run counts: the first
-one loads what Arrow loads late. Rivals are pyarrow, which decodes or encodes the bytes and does nothing else,
+one loads what Arrow loads late. Rivals are pyarrow, which decodes or encodes the bytes and does nothing else, the libraries alone that the engine calls,
 and pypaimon-rust if an interpreter has it: the one given, or the one that the tests use (`.cache/pypaimon`).
 """
 
@@ -46,6 +46,9 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 RUST_CLIENT: Final = Path(__file__).with_name("rust_client.py")
 OURS: Final = "paimon-engine"
 MERGED_PLAINLY: Final = "Arrow and NumPy, no checks"
+LIBRARIES: Final = "Arrow and fastavro alone"
+CLASSES_MADE: Final = 95
+"""Dataclasses that a process makes which reads a row."""
 TWO_PROCESSES: Final = "two processes, a bucket each"
 ROUNDS_OF_READS_MIN: Final = 7
 """They take so little time that one round in which the machine is disturbed counts for much."""
@@ -150,7 +153,13 @@ def _in_turn(work: str, acts: dict[str, Callable[[], Cost]], rounds: int) -> Ite
 
 # ── parts ───────────────────────────────────────────────────────────────────────────────────────
 
-_NAMES: Final = {"ours": OURS, "pyarrow": "pyarrow, no merge", "plain": MERGED_PLAINLY, "rust": "pypaimon-rust"}
+_NAMES: Final = {
+    "ours": OURS,
+    "pyarrow": "pyarrow, no merge",
+    "plain": MERGED_PLAINLY,
+    "libraries": LIBRARIES,
+    "rust": "pypaimon-rust",
+}
 
 
 def _contend(setting: Setting, warehouse: str, steps: Sequence[str]) -> Iterator[Line]:
@@ -183,9 +192,12 @@ def starts(setting: Setting) -> Iterator[Line]:
         lineitems.make(warehouse, 100)
         program = "from paimon_engine import open_table; import sys; open_table(sys.argv[1]).to_arrow()"
         imports = "import pyarrow, pyarrow.compute, pyarrow.parquet, pyarrow.orc, numpy"
+        made = 'make_dataclass("C", ("a", "b", "c", "d"), frozen=True, slots=True)'
+        classes = f"from dataclasses import make_dataclass\nfor _ in range({CLASSES_MADE}): {made}"
         commands = {
             OURS: [sys.executable, "-c", program, f"{warehouse}/db.db/one"],
             "Arrow's imports": [sys.executable, "-c", imports],
+            "Arrow's imports, fastavro, dataclasses": [sys.executable, "-c", f"{imports}, fastavro\n{classes}"],
             **({_NAMES["rust"]: _command("rust", A_ROW, warehouse, setting.rust)} if setting.rust else {}),
         }
         acts = {who: partial(_whole, compiled, command) for who, command in commands.items()}
