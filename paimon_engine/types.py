@@ -433,14 +433,15 @@ def timestamp_unit(precision: int) -> str:
 def to_arrow(data_type: DataType) -> pa.DataType:
     """Arrow type for all values of `data_type`."""
     match data_type:
-        case AtomicType(root=TypeRoot.DECIMAL):
-            return pa.decimal128(data_type.precision, data_type.scale)
-        case AtomicType(root=TypeRoot.TIMESTAMP):
-            return pa.timestamp(timestamp_unit(data_type.precision))
-        case AtomicType(root=TypeRoot.TIMESTAMP_LTZ):
-            return pa.timestamp(timestamp_unit(data_type.precision), tz="UTC")
         case AtomicType(root):
-            return _ARROW_ATOMS[root]
+            # Types without parameters first: a read looks up each column of each file.
+            if (known := _ARROW_ATOMS.get(root)) is not None:
+                return known
+            if root is TypeRoot.DECIMAL:
+                return pa.decimal128(data_type.precision, data_type.scale)
+            return pa.timestamp(
+                timestamp_unit(data_type.precision), tz="UTC" if root is TypeRoot.TIMESTAMP_LTZ else None
+            )
         case ArrayType(element):
             return pa.list_(pa.field("element", to_arrow(element), element.nullable))
         case VectorType(element, length):

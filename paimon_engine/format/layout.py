@@ -118,6 +118,8 @@ def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
 def leaf_paths(wanted: pa.Schema, stored: pa.Schema) -> list[str]:
     """What to read of a file for the columns of `wanted` that it has: of rows the fields that are wanted, by dots."""
     names = {*stored.names}
+    if not any(map(pa.types.is_struct, wanted.types)):
+        return [name for name in wanted.names if name in names]
     return [leaf for field in wanted if field.name in names for leaf in _paths(field, stored.field(field.name))]
 
 

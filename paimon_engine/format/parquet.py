@@ -226,10 +226,14 @@ class ParquetWriter:
 
     def close_row_group(self) -> None:
         """Writes the pending rows as one row group."""
+        self._close_row_group(is_last=False)
+
+    def _close_row_group(self, *, is_last: bool) -> None:
+        """As `close_row_group`; `is_last`: no rows come after it."""
         if not self._pending:
             return
         if self._writer is None:
-            self._writer = self._begin(self._pending)
+            self._writer = self._begin(self._pending, is_all=is_last)
         rows = joined_rows(self._pending, self._schema)
         if self._variants is not None:
             rows = self._variants.table(rows)
@@ -277,7 +281,7 @@ class ParquetWriter:
 
     def close(self, *, without_rows: bool = False) -> None:
         """Writes what is pending and the footer; nothing if there are no rows, unless the file is `without_rows`."""
-        self.close_row_group()
+        self._close_row_group(is_last=True)
         if not self._groups and not without_rows:
             return
         if self._writer is None:
@@ -338,15 +342,18 @@ class ParquetWriter:
         )
         return next(rows)[1]
 
-    def _begin(self, rows: list[pa.RecordBatch]) -> pq.ParquetWriter:
-        """Arrow's writer of the file. The first row group decides which columns get dictionaries and codecs."""
+    def _begin(self, rows: list[pa.RecordBatch], *, is_all: bool = False) -> pq.ParquetWriter:
+        """Arrow's writer of the file. The first row group decides which columns get dictionaries and codecs.
+
+        `is_all`: these are all rows of the file.
+        """
         self._stored = self._schema = with_dictionaries(self._schema, rows)
         repeating = repeating_columns(rows[0], self._codec[0])
         if self._variants is not None:
             self._variants.choose(rows)
             self._stored = self._variants.schema(self._schema)
             repeating += self._variants.repeating(rows[0], self._codec[0])
-        codec, level = codecs_of(rows, self._stored, *self._codec, repeating)
+        codec, level = codecs_of(rows, self._stored, *self._codec, repeating, is_all=is_all)
         return pq.ParquetWriter(
             self._stream,
             self._stored,

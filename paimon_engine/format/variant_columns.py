@@ -34,6 +34,8 @@ class InferenceLimits:
 
 def physical_schema(wanted: pa.Schema, stored: pa.Schema) -> pa.Schema:
     """The columns, where a VARIANT that the file has in several columns has the file's type."""
+    if not any(map(pa.types.is_nested, wanted.types)):
+        return wanted
     names = {*stored.names}
     return pa.schema(
         [

@@ -115,15 +115,14 @@ def conform(rows: pa.RecordBatch, sources: Sequence[ColumnSource]) -> pa.RecordB
 
     Raises: UnsupportedError, InvalidArgumentError naming a column whose old values cannot become its type of today.
     """
-    columns, fields = [], []
+    columns = []
     for source in sources:
         if source.stored is None:
             columns.append(pa.nulls(rows.num_rows, to_arrow(source.field.type)))
         else:
             columns.append(_conform_column(rows[source.stored.name], source.stored, source.field))
-        # Nullable throughout: other engines' files may say less than the schema, and nothing depends on it here.
-        fields.append(pa.field(source.field.name, columns[-1].type))
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    # Nullable throughout: other engines' files may say less than the schema, and nothing depends on it here.
+    return pa.RecordBatch.from_arrays(columns, [source.field.name for source in sources])
 
 
 def _conform_column(values: pa.Array, stored: DataField, field: DataField) -> pa.Array:

@@ -74,6 +74,50 @@ def test_random_numbers_and_indices_are_stored_as_they_are_and_nothing_else(code
     assert pq.read_table(io.BytesIO(data)).equals(pa.table(columns).cast(pq.read_schema(io.BytesIO(data))))
 
 
+FEW: dict[str, pa.Array] = {
+    "small": pa.array(range(60)),
+    "small rows": pa.array([{"a": number, "b": [number % 7]} for number in range(10)] * 6),
+    "small.with.dots": pa.array([None, "text"] * 30),
+    "long": pa.array([f"{number:0100d}" for number in range(60)]),
+    "long parts": pa.array([{"a": "x" * 100, "b": number} for number in range(60)]),
+}
+
+
+def test_small_columns_of_a_small_file_have_a_codec_that_begins_quickly():
+    data = written(FEW, compression="zstd", zstd_level=3)
+
+    assert codecs_in(data) == {
+        "small": "SNAPPY",
+        "small rows.a": "SNAPPY",
+        "small rows.b.list.element": "SNAPPY",
+        "small.with.dots": "SNAPPY",
+        "long": "ZSTD",
+        "long parts.a": "ZSTD",
+        "long parts.b": "ZSTD",
+    }
+    assert pq.read_table(io.BytesIO(data)).equals(pa.table(FEW).cast(pq.read_schema(io.BytesIO(data))))
+
+
+def test_a_file_of_small_columns_alone_can_be_written():
+    assert set(codecs_in(written({"small": FEW["small"]}, compression="zstd")).values()) == {"SNAPPY"}
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "brotli"])
+def test_other_codecs_than_zstd_stay_in_small_columns(codec: str):
+    assert len(set(codecs_in(written(FEW, compression=codec)).values())) == 1
+
+
+def test_a_small_first_row_group_says_nothing_of_those_behind_it():
+    sink, rows = io.BytesIO(), pa.table({"number": pa.array(range(5_000))})
+    writer = ParquetWriter(sink, rows.schema, WriteOptions(compression="zstd"))
+    writer.write(rows.slice(0, 10).to_batches()[0])
+    writer.close_row_group()
+    writer.write(rows.to_batches()[0])
+    writer.close()
+
+    assert set(codecs_in(sink.getvalue()).values()) == {"ZSTD"}
+
+
 def test_files_grow_by_a_twentieth_at_most():
     for name, column in (RANDOM_COLUMNS | REPEATED_COLUMNS).items():
         squeezed, repeats = io.BytesIO(), name in REPEATED_COLUMNS
