@@ -222,7 +222,9 @@ class OpenDalStorage:
         with self._mapped(prefix):
             # The library's listing for threads keeps all other threads from running while it waits for the store.
             found = asyn.sync(asyn.get_loop(), entries)
-        return [_info(f"{prefix}/{entry.path[begin:].rstrip('/')}", entry.metadata) for entry in found]
+        infos = [_info(f"{prefix}/{entry.path[begin:].rstrip('/')}", entry.metadata) for entry in found]
+        # Pages of a listing may overlap, as where a store is a gateway to others.
+        return list({info.path: info for info in infos}.values())
 
     def _delete(self, path: str) -> None:
         with self._mapped(path):

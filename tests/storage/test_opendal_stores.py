@@ -93,6 +93,16 @@ def test_a_bucket_that_keeps_versions_is_refused_before_anything_is_written(clou
     assert list(storage.walk(root)) == []
 
 
+@pytest.mark.parametrize("scheme", ["oss", "cosn"])
+def test_a_listing_that_has_files_twice_is_taken_for_what_it_is(scheme: str, cloud_server: CloudServer):
+    storage, root = place(cloud_server, scheme, "twice")
+    for name in ("a", "b/c"):
+        storage.overwrite(f"{root}/{name}", b"x")
+
+    assert [info.path for info in storage.list(root)] == [f"{root}/a", f"{root}/b"]
+    assert sorted(info.path for info in storage.walk(root)) == [f"{root}/a", f"{root}/b/c"]
+
+
 def test_obs_is_read_and_written_under_a_lock_only(cloud_server: CloudServer, tmp_path: Path):
     storage, root = place(cloud_server, "obs")
     for act in (storage.create, storage.overwrite):

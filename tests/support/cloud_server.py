@@ -1,8 +1,9 @@
 """A server that speaks OSS's, COS's and OBS's protocols, as far as they differ from S3's: moto, with what differs translated.
 
 Run as a process of its own. It is asked as a proxy, so that clients use the addresses of the real services
-(`http://lake.oss-cn-hangzhou.aliyuncs.com/…`). It has the buckets `lake` and `versions`; the latter keeps versions, and
-ignores that an object must not be replaced, as the manual of OSS says of such buckets. It notes requests on its output.
+(`http://lake.oss-cn-hangzhou.aliyuncs.com/…`). It has the buckets `lake`, `versions`, which keeps versions, and ignores
+that an object must not be replaced, as the manual of OSS says of such buckets, and `twice`, whose listings have each
+object twice, as those of gateways may. It notes requests on its output.
 
     python -m tests.support.cloud_server
 """
@@ -10,12 +11,13 @@ ignores that an object must not be replaced, as the manual of OSS says of such b
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 from urllib.parse import urlsplit
 
 HEADERS = ("HTTP_X_OSS_FORBID_OVERWRITE", "HTTP_X_COS_FORBID_OVERWRITE")
-BUCKETS = ("lake", "versions")
+BUCKETS = ("lake", "versions", "twice")
 TAKEN = b"<Error><Code>FileAlreadyExists</Code><Message>The object you specified already exists</Message></Error>"
 
 
@@ -46,9 +48,14 @@ def main() -> None:
             is_taken = status.startswith("412")
             if is_taken:
                 return start_response("409 Conflict", [("Content-Length", str(len(TAKEN)))], problem)
+            if is_repeated:
+                headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
             return start_response(status, headers, problem)
 
+        is_repeated = bucket == "twice" and "prefix=" in asked.query
         answer = application(environ, start)
+        if is_repeated:
+            return [re.sub(rb"(<Contents>.*?</Contents>)", rb"\1\1", b"".join(answer), flags=re.DOTALL)]
         return [TAKEN] if is_taken else answer
 
     client = Client(application)
