@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Done, Executor, Failed, LocalExecutor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
@@ -122,7 +122,12 @@ def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
     def timed(context: Context, spec: S) -> R:
         begun = time.monotonic()
         with waiting_failures():
-            result = run(context, spec)
+            try:
+                result = run(context, spec)
+            except (NotFoundError, CorruptTableError):
+                # What is missing may be the whole table: then that is what is said.
+                check_is_there(context.table)
+                raise
             if getattr(result, "status", None) in ("noop", "already_done"):
                 # Of a table that others have dropped meanwhile there is nothing to do either, and no tag to delete.
                 check_is_there(context.table)

@@ -65,7 +65,7 @@ class CleanUpVerbs(Verbs):
         `state`: `complete`, `unfinished` (files of it are still, or again, at their old paths), `incomplete` (files
         of it are missing), `without_list` or `unreadable_list`.
 
-        Raises: StorageError.
+        Raises: StorageError; NotFoundError, ConflictError if others have dropped the table since it was opened.
         """
         return actions.restore.list_quarantines(self._handle)
 

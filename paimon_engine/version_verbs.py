@@ -11,6 +11,7 @@ from paimon_engine import actions, inspect
 from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.table.state.moments import newest_at_time, only_tidied
 from paimon_engine.table.state.snapshots import HELD_PREFIX, tag_names
+from paimon_engine.table.state.vanished import check_is_there
 from paimon_engine.verbs import DurationLike, MomentLike, Verbs, time_of
 
 if TYPE_CHECKING:
@@ -133,8 +134,13 @@ class VersionVerbs(Verbs):
         """Names of all tags, sorted; from one listing, no tag is read.
 
         Without those by which jobs keep a version while they work, `at-work-…`, which `tags` shows, too.
+
+        Raises: NotFoundError, ConflictError if others have dropped the table since it was opened.
         """
-        return [name for name in tag_names(self._handle) if not name.startswith(HELD_PREFIX)]
+        found = tag_names(self._handle)
+        if not found:
+            check_is_there(self._handle)
+        return [name for name in found if not name.startswith(HELD_PREFIX)]
 
     # ── going back ──────────────────────────────────────────────────────────────────────────────
 

@@ -99,6 +99,7 @@ from paimon_engine.table.state.snapshots import (
     snapshot_ids,
     snapshots_newest_first,
 )
+from paimon_engine.table.state.vanished import check_is_there
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +184,7 @@ def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
         raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of error, ignore")
     if spec.tag is not None and spec.snapshot is not None:
         raise InvalidArgumentError("give a tag or a snapshot, not both")
+    check_is_there(table)
     main = with_branch_paths(table, MAIN_BRANCH)
     tag = None if spec.tag is None else read_tag(main, spec.tag)
     origin = tag.snapshot if tag is not None else None if spec.snapshot is None else read_snapshot(main, spec.snapshot)

@@ -67,6 +67,7 @@ from paimon_engine.table.removal.quarantine_state import (
 from paimon_engine.table.removal.restore_roots import RootsToRestore, plan_roots, roots_in_use, take_back, write_roots
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.vanished import check_is_there
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -379,6 +380,9 @@ def list_quarantines(table: TableHandle) -> list[Mapping[str, Any]]:
     Each has `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, and its state: `state` as in
     `table.removal.quarantine_state`, `files_there`, and `problem` if its list cannot be parsed.
 
-    Raises: StorageError.
+    Raises: StorageError; NotFoundError, ConflictError if others have dropped the table since it was opened.
     """
-    return [item.to_dict() for item in stored_quarantines(table)]
+    found = [item.to_dict() for item in stored_quarantines(table)]
+    if not found:
+        check_is_there(table)
+    return found

@@ -14,6 +14,7 @@ from paimon_engine.meta.table_statistics import column_to_json
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.state.snapshots import branches, consumers, list_tags, snapshots_newest_first
 from paimon_engine.table.state.statistics import read_statistics
+from paimon_engine.table.state.vanished import check_is_there
 from paimon_engine.types import (
     ArrayType,
     AtomicType,
@@ -28,8 +29,21 @@ from paimon_engine.types import (
 _TIME = pa.timestamp("ms")
 
 
+def _of_what_is_there(table: TableHandle, rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """The rows, none only of a table that is still there: one that others have dropped is not an empty one.
+
+    Raises: NotFoundError, ConflictError as `check_is_there`.
+    """
+    if not rows:
+        check_is_there(table)
+    return pa.Table.from_pylist(rows, schema)
+
+
 def snapshots(table: TableHandle, newer_than: int = 0) -> pa.Table:
-    """Existing snapshots with an id above `newer_than`, oldest first; `commit_time` is UTC."""
+    """Existing snapshots with an id above `newer_than`, oldest first; `commit_time` is UTC.
+
+    Raises: NotFoundError, ConflictError if others have dropped the table since it was opened.
+    """
     found = list(snapshots_newest_first(table, newer_than))[::-1]
     schema = pa.schema(
         [
@@ -63,11 +77,14 @@ def snapshots(table: TableHandle, newer_than: int = 0) -> pa.Table:
         }
         for item in found
     ]
-    return pa.Table.from_pylist(rows, schema)
+    return _of_what_is_there(table, rows, schema)
 
 
 def tags(table: TableHandle) -> pa.Table:
-    """Tags by snapshot; `commit_time` is UTC, `create_time` the wall clock of the process that made the tag."""
+    """Tags by snapshot; `commit_time` is UTC, `create_time` the wall clock of the process that made the tag.
+
+    Raises: as `snapshots`.
+    """
     schema = pa.schema(
         [
             pa.field("tag_name", pa.string(), nullable=False),
@@ -91,7 +108,7 @@ def tags(table: TableHandle) -> pa.Table:
         }
         for tag in list_tags(table)
     ]
-    return pa.Table.from_pylist(rows, schema)
+    return _of_what_is_there(table, rows, schema)
 
 
 def _duration_text(duration: timedelta) -> str:
@@ -150,7 +167,7 @@ def options(table: TableHandle) -> pa.Table:
 
 
 def branch_table(table: TableHandle) -> pa.Table:
-    """Branches by name; a branch is as old as its oldest schema file."""
+    """Branches by name; a branch is as old as its oldest schema file. Raises: as `snapshots`."""
     schema = pa.schema(
         [pa.field("branch_name", pa.string(), nullable=False), pa.field("create_time", _TIME, nullable=False)]
     )
@@ -158,11 +175,11 @@ def branch_table(table: TableHandle) -> pa.Table:
     for name in branches(table):
         stored = table.env.storage.list(TablePaths(table.paths.root, name).schema_dir)
         rows.append({"branch_name": name, "create_time": min((info.modified_ms for info in stored), default=0)})
-    return pa.Table.from_pylist(rows, schema)
+    return _of_what_is_there(table, rows, schema)
 
 
 def consumer_table(table: TableHandle) -> pa.Table:
-    """Consumers, and the snapshot that each will read next."""
+    """Consumers, and the snapshot that each will read next. Raises: as `snapshots`."""
     schema = pa.schema(
         [
             pa.field("consumer_id", pa.string(), nullable=False),
@@ -170,7 +187,7 @@ def consumer_table(table: TableHandle) -> pa.Table:
         ]
     )
     rows = [{"consumer_id": name, "next_snapshot_id": next_id} for name, next_id in sorted(consumers(table).items())]
-    return pa.Table.from_pylist(rows, schema)
+    return _of_what_is_there(table, rows, schema)
 
 
 def statistics(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:

@@ -173,6 +173,18 @@ NOTHING_TO_DO = [
     ("compact", {"full": True}),
     ("delete_tag", {"name": "a"}),
     ("delete_branch", {"name": "b"}),
+    ("create_branch", {"name": "b"}),
+    ("create_branch", {"name": "b", "snapshot": 1}),
+    ("create_tag", {"name": "a"}),
+    ("rename_branch", {"name": "b", "to": "c"}),
+    ("repair_earliest_snapshot", {"snapshot": 1}),
+    ("rollback", {"snapshot": 1}),
+    ("snapshots", {}),
+    ("tags", {}),
+    ("tag_names", {}),
+    ("branches", {}),
+    ("consumers", {}),
+    ("quarantines", {}),
 ]
 
 
