@@ -9,6 +9,7 @@ from typing import Any, Final
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryDecision, RetryRule
 
 from paimon_engine.errors import (
+    AlreadyExistsError,
     ConflictError,
     CorruptTableError,
     InsufficientMemoryError,
@@ -47,7 +48,7 @@ def _with_causes(exception: BaseException) -> Iterator[BaseException]:
 PAIMON_RETRY_POLICY: Final = PaimonRetryPolicy(
     [
         RetryRule(
-            [InvalidArgumentError, NotFoundError, UnsupportedError],
+            [AlreadyExistsError, InvalidArgumentError, NotFoundError, UnsupportedError],
             RetryAction.FAIL,
             reason="another try meets the same error: correct the call, or name what exists",
         ),

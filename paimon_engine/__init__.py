@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from paimon_engine.catalog import Catalog, open_table
     from paimon_engine.env import EnvConfig
     from paimon_engine.errors import (
+        AlreadyExistsError,
         CallbackError,
         ConflictError,
         CorruptTableError,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AbortResult",
     "AddColumn",
+    "AlreadyExistsError",
     "AlterResult",
     "AlterTable",
     "Analyze",

@@ -6,6 +6,7 @@
     ├── UnsupportedError         the table needs a feature that the engine lacks: names the option or type
     ├── CorruptTableError        stored bytes break the format: names path, expected and found
     ├── ConflictError            others changed the same things and planning again did not help
+    │   └── AlreadyExistsError   the name is taken: choose another one, or say that what is there may stay
     ├── SparkError               Spark failed, or aborted a job: check the cluster, then run it again
     ├── InsufficientMemoryError  the process has not enough memory: give it more, or give the action less
     ├── CallbackError            the action succeeded, but a callback failed: repair the callback and repeat
@@ -93,6 +94,10 @@ class CorruptTableError(PaimonError):
 
 class ConflictError(PaimonError):
     """Another writer changed the same files or names; planning again did not help."""
+
+
+class AlreadyExistsError(ConflictError):
+    """What is to be made has a name that is taken; trying again does not help."""
 
 
 class SparkError(PaimonError):

@@ -9,9 +9,9 @@ from typing import Final, Protocol, runtime_checkable
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, UnsupportedError
 
-HOPELESS: Final = (InvalidArgumentError, NotFoundError, UnsupportedError)
+HOPELESS: Final = (AlreadyExistsError, InvalidArgumentError, NotFoundError, UnsupportedError)
 """A second attempt would raise the same error, so it is useless."""
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import AlreadyExistsError, ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_inside_directory
 from paimon_engine.meta.paths import MAIN_BRANCH, OTHER_BRANCHES
@@ -192,7 +192,7 @@ def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
     origin_text = json.dumps({"tag": spec.tag, "snapshot": spec.snapshot})
     if branch_exists(table, spec.branch) and not is_unfinished(table, spec.branch, origin_text):
         if spec.if_exists == "error":
-            raise ConflictError(f"branch {spec.branch!r} of {table.paths.root} exists already")
+            raise AlreadyExistsError(f"branch {spec.branch!r} of {table.paths.root} exists already")
         return _result("already_done", table, spec.branch)
     write_branch(table, spec.branch, files, origin_text)
     if origin is not None:
@@ -219,7 +219,7 @@ def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
                 finish_branch(table, spec.to)
             return _result("already_done", table, spec.to)
         if not unfinished:
-            raise ConflictError(f"branch {spec.to!r} of {table.paths.root} exists already; delete it first")
+            raise AlreadyExistsError(f"branch {spec.to!r} of {table.paths.root} exists already; delete it first")
     existing_branch(table, spec.branch)
     _check_no_fallback(table, spec.branch)
     # First, so that what is interrupted in between can be repeated.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import AlreadyExistsError, InvalidArgumentError
 from paimon_engine.meta.create_statement import parse_create_table
 from paimon_engine.meta.schema_difference import differences
 from paimon_engine.specs import Name, Spec, Texts
@@ -87,7 +87,7 @@ def draft_of(spec: CreateTable, name: str | None = None) -> TableDraft:
 def _check_existing(table: TableHandle, spec: CreateTable) -> None:
     wanted = draft_of(spec)
     if spec.if_exists == "error":
-        raise ConflictError(f"{table.paths.root}: the table exists; if_exists='verify' or 'ignore' accepts that")
+        raise AlreadyExistsError(f"{table.paths.root}: the table exists; if_exists='verify' or 'ignore' accepts that")
     if spec.if_exists == "ignore":
         return
     other = differences(wanted.first_schema(table.env), table.schema)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from paimon_engine.action import Context, Result, action
 from paimon_engine.env import Env
 from paimon_engine.errors import (
+    AlreadyExistsError,
     ConflictError,
     InvalidArgumentError,
     NotFoundError,
@@ -157,7 +158,7 @@ def _is_there(storage: Storage, spec: ExportFiles) -> bool:
     if spec.if_exists == "ignore":
         return True
     if spec.if_exists == "error":
-        raise ConflictError(
+        raise AlreadyExistsError(
             f"{target} exists; if_exists='replace' (--if-exists replace) replaces it, 'ignore' leaves it as it is"
         )
     if spec.partition_by is None and is_directory:

@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import (
+    AlreadyExistsError,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_inside_directory, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
@@ -199,11 +204,11 @@ def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
     """
     snapshot_id = existing.snapshot.id
     if spec.if_exists == "error":
-        raise ConflictError(f"tag {spec.tag!r} of {table.paths.root} exists already, on snapshot {snapshot_id}")
+        raise AlreadyExistsError(f"tag {spec.tag!r} of {table.paths.root} exists already, on snapshot {snapshot_id}")
     if spec.if_exists == "verify":
         asked = _requested_snapshot_id(table, spec, existing)
         if asked not in (None, snapshot_id):
-            raise ConflictError(
+            raise AlreadyExistsError(
                 f"tag {spec.tag!r} of {table.paths.root} exists on snapshot {snapshot_id}, not {asked}; "
                 "use if_exists='replace' to move it"
             )
@@ -298,7 +303,7 @@ def _renamed(table: TableHandle, spec: RenameTag, notifier: TagNotifier) -> TagR
     check_no_branch_from(all_roots(table), [Root(table.paths.branch, old.snapshot, old.name)])
     # An equal tag of the new name is what a rename that was interrupted has left.
     if taken not in (None, new) or not make_tag(table, new, notifier):
-        raise ConflictError(f"tag {spec.to!r} of {table.paths.root} exists already; delete it first")
+        raise AlreadyExistsError(f"tag {spec.to!r} of {table.paths.root} exists already; delete it first")
     remove_tags(table, {spec.tag: old.snapshot.id}, notifier)
     return _result("renamed", new)
 

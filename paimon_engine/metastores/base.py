@@ -54,7 +54,7 @@ class Metastore(Protocol):
         ...
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
-        """Raises: ConflictError if it exists; UnsupportedError for properties that the kind cannot keep."""
+        """Raises: AlreadyExistsError if it exists; UnsupportedError for properties that the kind cannot keep."""
         ...
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
@@ -66,7 +66,7 @@ class Metastore(Protocol):
         ...
 
     def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
-        """Raises: ConflictError if it exists; InvalidArgumentError, UnsupportedError."""
+        """Raises: AlreadyExistsError if it exists; InvalidArgumentError, UnsupportedError."""
         ...
 
     def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:

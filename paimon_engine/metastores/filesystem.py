@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from paimon_engine.errors import ConflictError, NotFoundError, StorageError, UnsupportedError
+from paimon_engine.errors import AlreadyExistsError, ConflictError, NotFoundError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.metastores.base import TableName
 from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
@@ -53,7 +53,7 @@ class FilesystemMetastore:
             )
         storage = self._env_config.build().storage
         if storage.exists(self._directory(database)):
-            raise ConflictError(f"database {database!r} already exists in {self._warehouse}")
+            raise AlreadyExistsError(f"database {database!r} already exists in {self._warehouse}")
         storage.make_dir(self._directory(database))
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
@@ -110,7 +110,7 @@ class FilesystemMetastore:
         load_table(self._path(name), self._env_config)
         self._check_database(new_name.database)
         if latest_schema_id(env, TablePaths(self._path(new_name))) is not None:
-            raise ConflictError(f"table {new_name} already exists in {self._warehouse}")
+            raise AlreadyExistsError(f"table {new_name} already exists in {self._warehouse}")
         directories.check_free(env.storage, self._path(new_name))
         env.storage.rename_dir(self._path(name), self._path(new_name))
 

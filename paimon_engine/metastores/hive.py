@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import (
+    AlreadyExistsError,
     ConflictError,
     InvalidArgumentError,
     NotFoundError,
@@ -117,7 +118,7 @@ class HiveMetastore:
         location = properties.get(LOCATION, self._directory(database)).rstrip("/")
         with self._servers.session() as session:
             if database in session.read("get_all_databases"):
-                raise ConflictError(f"database {database!r} already exists in {self}")
+                raise AlreadyExistsError(f"database {database!r} already exists in {self}")
             if self._settings.location_in_parameters:
                 self._store(location).build().storage.make_dir(location)
             session.change("create_database", self._settings.database(session.types, database, properties, location))
@@ -255,7 +256,7 @@ class HiveMetastore:
             entry = self._paimon_entry(session, name)
             database = self._database(session, new_name.database)
             if found_entry(session, new_name) is not None:
-                raise ConflictError(f"table {new_name} already exists in {self}")
+                raise AlreadyExistsError(f"table {new_name} already exists in {self}")
             old_place = self._new_location(self._database(session, name.database), name)
         old = self._location(entry, name)
         moves = not is_external(entry) and old == old_place
@@ -289,7 +290,7 @@ class HiveMetastore:
         if not is_paimon(entry):
             raise ConflictError(f"{name} in {self} is {kind_of(entry)}; choose another name")
         if not if_not_exists:
-            raise ConflictError(
+            raise AlreadyExistsError(
                 f"table {name} already exists in {self}; if_not_exists=True (--if-not-exists) uses it, or choose "
                 "another name"
             )

@@ -20,6 +20,7 @@ from sqlalchemy.exc import IntegrityError
 
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import (
+    AlreadyExistsError,
     ConflictError,
     InvalidArgumentError,
     NotFoundError,
@@ -192,7 +193,7 @@ class JdbcMetastore:
         wanted = draft.with_defaults(self._config.table_defaults)
         exists = self._exists(name)
         if not exists and name.table in self._views(name.database):
-            raise ConflictError(f"a view {name} already exists; drop it, or choose another name")
+            raise AlreadyExistsError(f"a view {name} already exists; drop it, or choose another name")
         if exists and not if_not_exists:
             raise self._table_exists(name)
         env_config = self._env_config(name)
@@ -348,8 +349,8 @@ class JdbcMetastore:
     def _database_exists(self, database: str) -> ConflictError:
         return ConflictError(f"database {database!r} already exists in the JDBC catalog {self._key!r}")
 
-    def _table_exists(self, name: TableName) -> ConflictError:
-        return ConflictError(
+    def _table_exists(self, name: TableName) -> AlreadyExistsError:
+        return AlreadyExistsError(
             f"table {name} already exists in the JDBC catalog {self._key!r}; "
             "if_not_exists=True (--if-not-exists) uses it, or choose another name"
         )

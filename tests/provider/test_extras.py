@@ -31,6 +31,7 @@ from airflow_provider_paimon.retries import PAIMON_RETRY_POLICY
 from airflow_provider_paimon.summary import summary_line
 from paimon_engine import Catalog
 from paimon_engine.errors import (
+    AlreadyExistsError,
     CallbackError,
     ConflictError,
     CorruptTableError,
@@ -265,6 +266,7 @@ def test_a_line_says_what_counts():
         (OutcomeUnknownError("x"), RetryAction.RETRY, timedelta(minutes=1)),
         (StorageError("x"), RetryAction.RETRY, timedelta(minutes=2)),
         (InsufficientMemoryError("x"), RetryAction.RETRY, timedelta(minutes=5)),
+        (AlreadyExistsError("x"), RetryAction.FAIL, None),
         (NotFoundError("x"), RetryAction.FAIL, None),
         (CorruptTableError("x"), RetryAction.FAIL, None),
         (CallbackError("x"), RetryAction.DEFAULT, None),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, Asset
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.operators.branches import (
@@ -172,11 +172,18 @@ def test_a_tag_of_a_snapshot_given_as_text(catalog: Catalog, operator, context):
     assert ids(catalog, tag="old") == [1, 2]
 
 
-def test_a_tag_on_another_snapshot_fails(catalog: Catalog, operator, context):
-    catalog.table(TABLE).create_tag("2013-01-05", snapshot=1)
+def test_a_name_that_is_taken_fails_at_once(catalog: Catalog, operator, context):
+    """Another attempt finds it taken, too."""
+    table = catalog.table(TABLE)
+    table.create_tag("2013-01-05", snapshot=1)
+    table.create_branch("dev")
+    taken = ["create_branch", {"branch": "dev"}], ["create_tag", {"tag": "2013-01-05", "if_exists": "error"}]
 
-    with pytest.raises(AirflowException, match="2013-01-05"):
+    with pytest.raises(AirflowFailException, match="2013-01-05"):
         operator(PaimonCreateTagOperator, snapshot=2).execute(context)
+    for action, given in taken:
+        with pytest.raises(AirflowFailException, match="exists already"):
+            operator(PaimonJobOperator, action=action, arguments=given).execute(context)
 
 
 def test_rescale(catalog: Catalog, operator, context):

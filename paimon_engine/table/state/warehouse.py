@@ -15,6 +15,7 @@ import pyarrow as pa
 from paimon_engine.arrow_types import from_arrow_field
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import (
+    AlreadyExistsError,
     ConflictError,
     InvalidArgumentError,
     NotFoundError,
@@ -217,7 +218,7 @@ def create_table(
         first, data = paths.schema(0), schema_to_json(created).encode()
         exists = not create_own(env.storage, first, data)
     if exists and not if_not_exists:
-        raise ConflictError(f"there is a table in {path} already; if_not_exists=True (--if-not-exists) uses it")
+        raise AlreadyExistsError(f"there is a table in {path} already; if_not_exists=True (--if-not-exists) uses it")
     return load_table(path, config, env=env)
 
 
