@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_engine.lsm.plan import CompactTask
+from paimon_engine.lsm.sections import Section, files_of
 from paimon_engine.meta.conflict import Bucket
 
 Left = tuple[CompactTask, str]
@@ -66,17 +67,31 @@ class Budget:
         size_bytes, room = task.bytes_to_rewrite, self.max_bytes - self.used_bytes
         if task.is_divisible:
             part = _first_groups(task, room)
-            reason = f"{size_bytes:,} bytes to rewrite, of which max_bytes={self.max_bytes} had room for {room:,}"
-            return part, reason
+            if part is not None:
+                return (
+                    part,
+                    f"{size_bytes:,} bytes to rewrite, of which max_bytes={self.max_bytes} had room for {room:,}",
+                )
+            least = min(map(_size_bytes, task.rewrites))
+            if least > self.max_bytes:
+                return None, (
+                    f"the smallest part of the bucket alone has {least:,} bytes to rewrite, "
+                    f"more than max_bytes={self.max_bytes}"
+                )
+            return None, f"{least:,} bytes or more to rewrite, and max_bytes={self.max_bytes} has room for {room:,}"
         if size_bytes > self.max_bytes:
             return None, f"the bucket alone has {size_bytes:,} bytes to rewrite, more than max_bytes={self.max_bytes}"
         return None, f"{size_bytes:,} bytes to rewrite, and max_bytes={self.max_bytes} has room for {room:,}"
 
 
+def _size_bytes(group: Sequence[Section]) -> int:
+    return sum(file.size_bytes for file in files_of(group))
+
+
 def _first_groups(task: CompactTask, room: int) -> CompactTask | None:
     kept = []
     for group in task.rewrites:
-        size_bytes = sum(file.size_bytes for section in group for run in section for file in run)
+        size_bytes = _size_bytes(group)
         if size_bytes <= room:
             kept.append(group)
             room -= size_bytes

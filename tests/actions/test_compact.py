@@ -211,6 +211,40 @@ def test_of_an_append_table_a_budget_takes_what_fits(catalog: Catalog):
     assert table.compact(full=True).status == "noop"
 
 
+def test_a_budget_too_small_for_any_part_of_an_append_table_is_told_with_what_it_takes(catalog: Catalog):
+    table = catalog.create_table("db.t", schema=SCHEMA, options={"bucket": "-1"})
+    for number in range(12):
+        table.write(batch(number * 100, 100).cast(SCHEMA))
+    size = sum(table.files()["file_size_in_bytes"].to_pylist())
+
+    planned, done = (table.compact(full=True, max_bytes=size - 1, dry_run=dry_run) for dry_run in (True, False))
+    enough = table.compact(full=True, max_bytes=size)
+
+    why = f"left: the smallest part of the bucket alone has {size:,} bytes to rewrite, more than max_bytes={size - 1}"
+    for result in (planned, done):
+        assert [(bucket.skipped, bucket.rewritten_bytes) for bucket in result.buckets] == [(why, 0)]
+        assert result.buckets_left == 1
+    assert (done.status, enough.status, enough.buckets_left) == ("noop", "committed", 0)
+
+
+def test_a_part_of_an_append_table_that_finds_no_room_any_more_is_told_apart_from_one_that_never_would(
+    catalog: Catalog,
+):
+    table = catalog.create_table("db.t", schema=DAYS, partition_keys=["day"], options={"bucket": "-1"})
+    for day in ("a", *"aaaa", *"bbbbbbbb"):
+        table.write(batch(0, 50, day=[day] * 50).cast(DAYS))
+    cost = {b.partition["day"]: b.rewritten_bytes for b in table.compact(full=True, dry_run=True).buckets}
+
+    result = table.compact(full=True, max_bytes=cost["b"])
+    second = table.compact(full=True, max_bytes=cost["b"])
+
+    assert days_done(result) == ["b"]
+    assert [bucket.skipped for bucket in result.buckets if bucket.is_left] == [
+        f"left: {cost['a']:,} bytes or more to rewrite, and max_bytes={cost['b']} has room for 0"
+    ]
+    assert (days_done(second), second.buckets_left) == (["a"], 0)
+
+
 @pytest.mark.parametrize(("options", "joined"), [({}, True), ({"bucket": "1", "bucket-key": "v"}, False)])
 def test_small_files_with_large_ones_between_them_are_joined_where_there_are_no_buckets(
     catalog: Catalog, options: dict[str, str], joined: bool
