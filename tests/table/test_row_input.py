@@ -147,3 +147,46 @@ def test_fields_are_matched_by_name(make_table: MakeTable) -> None:
 
     assert read(given) == [{"a": 1, "b": 2}]
     assert read(fewer) == [{"a": None, "b": 2}]
+
+
+FLOATS = pa.float32()
+
+
+@pytest.mark.parametrize(
+    ("stored", "given"),
+    [
+        (FLOATS, pa.array([1.5, None, -1e300])),
+        (FLOATS, pa.array([1.5, -1e300]).dictionary_encode()),
+        (FLOATS, pa.array([10**70, None], pa.decimal256(76, 0))),
+        (FLOATS, pa.array(["inf", "1e300"])),
+        (pa.float64(), pa.array(["1e400"])),
+        (pa.list_(FLOATS), pa.array([None, [0.5, 1e300]], pa.large_list(pa.float64()))),
+        (pa.map_(pa.string(), FLOATS), pa.array([None, [("a", 1e300)]], pa.map_(pa.string(), pa.float64()))),
+        (pa.struct([("a", pa.int32()), ("b", FLOATS)]), pa.array([None, {"b": 1e300, "a": 1}])),
+        (pa.string(), pa.array([None, 10**9], pa.duration("us"))),
+        (pa.list_(pa.string()), pa.array([[10**9]], pa.list_(pa.duration("us")))),
+    ],
+    ids=["double", "dictionary", "decimal", "text", "text of a double", "list", "map", "row", "interval", "intervals"],
+)
+def test_values_that_a_cast_would_change_are_refused(
+    stored: pa.DataType, given: pa.Array, make_table: MakeTable
+) -> None:
+    table = make_table({"k": pa.int64(), "v": stored})
+    rows = pa.record_batch([pa.array(range(len(given)), pa.int64()), given], names=["k", "v"])
+
+    with pytest.raises(InvalidArgumentError, match=r"column 'v' of type .*(would become infinite|only a number would)"):
+        RowInput(table.handle.schema).read(rows)
+
+
+def test_infinite_values_and_those_within_the_range_are_written(make_table: MakeTable) -> None:
+    table = make_table({"k": pa.int64(), "v": FLOATS, "t": pa.string()})
+    infinite, largest = float("inf"), float(np.finfo(np.float32).max)
+    values = [infinite, -infinite, largest, -0.0, None]
+    rows = {"k": range(5), "v": values, "t": pa.nulls(5, pa.duration("us"))}
+
+    read = RowInput(table.handle.schema).read(pa.record_batch(rows))
+
+    assert read["v"].to_pylist() == values
+    assert read["t"].null_count == 5
+    texts = pa.record_batch({"k": [1, 2], "v": ["-Infinity", "inf"]})
+    assert RowInput(table.handle.schema).read(texts)["v"].to_pylist() == [-infinite, infinite]

@@ -19,6 +19,7 @@ from paimon_engine.merge.records import is_retract
 from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.variants import has_bad_variant, holds_variant
+from paimon_engine.table.write.changed_values import changed_by_cast
 from paimon_engine.types import (
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -196,6 +197,10 @@ def _has_far_second(column: pa.Array, data_type: DataType) -> bool:
 
 
 def _cast(column: pa.Array, field: DataField) -> pa.Array:
+    """The column in the type of the table.
+
+    Raises: InvalidArgumentError, naming the column, where that is not possible or would change values.
+    """
     wanted = to_arrow(field.type)
     if column.type == wanted:
         return column
@@ -203,12 +208,18 @@ def _cast(column: pa.Array, field: DataField) -> pa.Array:
         # Arrow's cast of these makes arrays that are not valid.
         raise InvalidArgumentError(f"column {field.name!r} of type {column.type}: cast it to a list first")
     _check_fields(column.type, wanted, field.name)
+    given = _apart(_plain(column))
     try:
-        return _apart(_plain(column)).cast(wanted)
+        made = given.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(
             f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {error}"
         ) from error
+    if (changed := changed_by_cast(given, made)) is not None:
+        raise InvalidArgumentError(
+            f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {changed}"
+        )
+    return made
 
 
 def _check_fields(given: pa.DataType, wanted: pa.DataType, column: str, above: str = "") -> None:
