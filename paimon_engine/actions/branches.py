@@ -174,8 +174,9 @@ class BranchResult(Result):
 def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
     """Creates the branch. If it was interrupted, it may be repeated.
 
-    Raises: ConflictError if the branch exists and may not, or if its snapshot expired meanwhile; NotFoundError if the
-    tag or snapshot does not exist; InvalidArgumentError; UnsupportedError if a server manages the branches.
+    Raises: ConflictError if the branch exists and may not, if its snapshot expired meanwhile, or if the table is
+    another one since it was opened; NotFoundError if it is gone, or the tag or snapshot does not exist;
+    InvalidArgumentError; UnsupportedError if a server manages the branches.
     """
     table = context.table
     refuse_server(table)

@@ -97,6 +97,43 @@ def test_a_table_that_is_gone_is_not_read_as_an_empty_one(catalog: Catalog, name
         assert early.to_arrow().num_rows == 1
 
 
+@pytest.mark.parametrize("name", ["t", "t$branch_b"])
+@pytest.mark.parametrize("way", ["dropped", "renamed"])
+def test_what_a_table_that_is_gone_has_is_not_said_to_be_nothing(catalog: Catalog, name: str, way: str) -> None:
+    table = _created(catalog, OLD)
+    table.create_branch("b")
+    early = catalog.table(f"db.{name}")
+    early.write(pa.table({"k": [1], "v": ["a"]}, schema=OLD))
+    directory = Path(table.path)
+    if way == "dropped":
+        catalog.drop_table("db.t")
+    else:
+        catalog.rename_table("db.t", "db.u")
+
+    for act in (
+        early.snapshots,
+        early.tags,
+        early.quarantines,
+        lambda: early.create_branch("c"),
+        lambda: early.create_branch("c", snapshot=1),
+        early.repair_earliest_snapshot,
+    ):
+        with pytest.raises(NotFoundError, match="is not there any more: it was dropped or renamed since it was opened"):
+            act()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("columns", [NEW, OLD], ids=["other columns", "the same columns"])
+def test_no_branch_is_made_of_a_table_that_is_another_one(catalog: Catalog, columns: pa.Schema) -> None:
+    early = _created(catalog, OLD)
+    catalog.drop_table("db.t")
+    table = _created(catalog, columns)
+
+    with pytest.raises(ConflictError, match="dropped and created again .*open it again"):
+        early.create_branch("c")
+    assert table.branches().num_rows == 0
+
+
 def test_a_task_says_that_its_table_is_gone_or_another_one(catalog: Catalog) -> None:
     """Tasks of Spark look up the schema of their table when they begin, which may be long after it was opened."""
     _created(catalog, OLD).alter([AddColumn("x", "INT")])
