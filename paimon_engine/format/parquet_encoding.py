@@ -46,8 +46,8 @@ _CODEC_SAMPLE_ROWS_MIN: Final = 1_024
 _NUMBER_BITS_MIN: Final = 32
 _STORED_SHARE_MIN: Final = 0.95
 """Share of its size from which on a compressed column is stored uncompressed."""
-_SLOW_TO_BEGIN: Final = "zstd"
-_QUICK_TO_BEGIN: Final = "snappy"
+CODEC_OF_SMALL: Final = {"zstd": "snappy"}
+"""Codec that takes long to begin → the one of small columns."""
 _SMALL_COLUMN_BYTES: Final = 2_048
 """Of 16 such columns, Snappy's file is at most 4 kB larger than that of zstd, and is decoded in 40 % of the time and
 written in 60 % (measured with 10 to 200 rows of lineitem)."""
@@ -144,8 +144,8 @@ def codecs_of(
         taken = pa.Codec(codec, level)
         plain = {name for name in schema.names if _is_incompressible(_sample(batches, name, repeating), taken)}
         others = dict.fromkeys(plain, "none")
-    if is_all and codec == _SLOW_TO_BEGIN:
-        others |= dict.fromkeys(_small_columns(batches) - others.keys(), _QUICK_TO_BEGIN)
+    if is_all and codec in CODEC_OF_SMALL:
+        others |= dict.fromkeys(_small_columns(batches) - others.keys(), CODEC_OF_SMALL[codec])
     if not others:
         return codec, level
     paths = iter(stored_paths(schema))

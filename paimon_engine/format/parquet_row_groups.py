@@ -29,6 +29,7 @@ from paimon_engine.errors import damaged, unreadable
 from paimon_engine.format.layout import cast, leaves_of
 from paimon_engine.format.parquet_chunk_check import check_chunks, read_footer
 from paimon_engine.format.parquet_copies import moved_chunk, moved_offset
+from paimon_engine.format.parquet_encoding import CODEC_OF_SMALL
 from paimon_engine.format.parquet_fields import (
     ChunkStatistics,
     ColumnChunk,
@@ -387,10 +388,15 @@ def _is_known(group: pq.RowGroupMetaData, description: bytes, codec: str) -> boo
     return (
         fields.keys() <= _GROUP_FIELDS
         and all(map(_is_known_chunk, elements(fields[RowGroup.COLUMNS])))
-        # Columns that a codec does not make smaller are stored without one (`parquet_encoding`).
-        and {_PLAIN, *(chunk.compression for chunk in chunks)} == {_PLAIN, codec}
+        and _has_codec({chunk.compression for chunk in chunks}, codec)
         and all(one.begin + one.size == after.begin for one, after in pairwise(_extents(chunks)))
     )
+
+
+def _has_codec(found: set[str], codec: str) -> bool:
+    """Whether columns have the codec, but for small ones, and those that it makes no smaller (`parquet_encoding`)."""
+    others = {_PLAIN, CODEC_OF_SMALL.get(codec.lower(), codec).upper()}
+    return found <= {codec, *others} and codec in {*found, _PLAIN}
 
 
 class _Extent(NamedTuple):

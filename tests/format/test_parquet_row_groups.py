@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -140,6 +141,19 @@ def by_arrow(rows: pa.Table | None = None, **options: Any) -> bytes:
     }
     pq.write_table(rows or pa.Table.from_batches([RECORDS]), sink, ROWS // 3, **layout | options)
     return sink.getvalue()
+
+
+def test_a_row_group_with_small_columns_is_copied():
+    """They have another codec, where they are all of a file."""
+    sink = io.BytesIO()
+    writer = ParquetWriter(sink, SCHEMA, OPTIONS)
+    writer.write(RECORDS)
+    writer.close()
+    stored = pq.read_metadata(io.BytesIO(sink.getvalue())).row_group(0)
+
+    assert {stored.column(index).compression for index in range(stored.num_columns)} >= {"SNAPPY", "ZSTD"}
+    assert all(groups_of(sink.getvalue()))
+    assert groups_of(sink.getvalue(), options=replace(OPTIONS, compression="snappy")) == [None]
 
 
 def test_files_that_arrow_alone_has_written_alike_are_copied():
