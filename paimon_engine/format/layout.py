@@ -51,6 +51,7 @@ class WriteOptions:
     """Codec name as in `file.compression`, in small letters, and its level where it is zstd.
 
     `copies`: names of columns whose values are, in each batch, those of a column before; a format may make use of it.
+    `mixes_codecs`: the codec was not chosen by anyone, so that a format may take another one where that is read sooner.
     `row_group_bytes`: Arrow bytes that a writer of row groups gathers for one.
     `variants`: how VARIANT values of these columns are taken apart, as `variant_shredding` says, or within which limits
     that is inferred for all columns; a format that has no columns for parts leaves the values whole.
@@ -61,6 +62,7 @@ class WriteOptions:
     copies: Mapping[str, str] = field(default_factory=dict)
     row_group_bytes: int = ROW_GROUP_BYTES_MAX
     variants: Mapping[str, pa.DataType] | InferenceLimits = field(default_factory=dict)
+    mixes_codecs: bool = False
 
 
 def text_offsets(texts: pa.Array) -> npt.NDArray[np.int32]:

@@ -353,7 +353,9 @@ class ParquetWriter:
             self._variants.choose(rows)
             self._stored = self._variants.schema(self._schema)
             repeating += self._variants.repeating(rows[0], self._codec[0])
-        codec, level = codecs_of(rows, self._stored, *self._codec, repeating, is_all=is_all)
+        codec, level = codecs_of(
+            rows, self._stored, *self._codec, repeating, mixes=is_all and self._options.mixes_codecs
+        )
         return pq.ParquetWriter(
             self._stream,
             self._stored,

@@ -4,8 +4,8 @@
   the size against a dictionary on every column.
 - A column of numbers, or of indices of a dictionary, that the codec hardly makes smaller, as random ones, is stored as
   it is: neither writing nor any reading then pays for a compression that saves nothing.
-- A small column of a file with few rows is compressed with Snappy, not zstd: to begin a page, zstd takes 25 µs of each
-  reader, whatever is in it.
+- A small column of a file with few rows is compressed with Snappy, not zstd, where no option names a codec: to begin a
+  page, zstd takes 25 µs of each reader, whatever is in it.
 """
 
 from __future__ import annotations
@@ -133,18 +133,18 @@ def codecs_of(
     level: int | None,
     repeating: Collection[str],
     *,
-    is_all: bool,
+    mixes: bool,
 ) -> tuple[str | dict[str, str], int | dict[str, int] | None]:
     """Codec and level of the columns, as `pyarrow.parquet.ParquetWriter` takes them, by the first row group.
 
-    `is_all`: the file has no other one.
+    `mixes`: the file has no other one, and small columns may have another codec.
     """
     others: dict[str, str] = {}
     if codec != "none":
         taken = pa.Codec(codec, level)
         plain = {name for name in schema.names if _is_incompressible(_sample(batches, name, repeating), taken)}
         others = dict.fromkeys(plain, "none")
-    if is_all and codec in CODEC_OF_SMALL:
+    if mixes and codec in CODEC_OF_SMALL:
         others |= dict.fromkeys(_small_columns(batches) - others.keys(), CODEC_OF_SMALL[codec])
     if not others:
         return codec, level

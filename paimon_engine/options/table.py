@@ -153,6 +153,11 @@ class TableOptions(
         """That codec, or the one that an option of the file format's own names, which wins."""
         return self.raw.get(_CODEC_OPTIONS.get(file_format, ""), compression).lower()
 
+    def chooses_codec(self, file_format: str) -> bool:
+        """Whether an option says how files of the format are compressed, so that all of them are."""
+        named = "file.compression", "file.compression.zstd-level", "changelog-file.compression", _CODECS_OF_LEVELS
+        return not self.raw.keys().isdisjoint((*named, _CODEC_OPTIONS.get(file_format, "")))
+
     def codec_option(self, file_format: str, compression: str) -> str:
         """The option that names this codec of files of the format."""
         own = _CODEC_OPTIONS.get(file_format, "")

@@ -146,7 +146,7 @@ def by_arrow(rows: pa.Table | None = None, **options: Any) -> bytes:
 def test_a_row_group_with_small_columns_is_copied():
     """They have another codec, where they are all of a file."""
     sink = io.BytesIO()
-    writer = ParquetWriter(sink, SCHEMA, OPTIONS)
+    writer = ParquetWriter(sink, SCHEMA, replace(OPTIONS, mixes_codecs=True))
     writer.write(RECORDS)
     writer.close()
     stored = pq.read_metadata(io.BytesIO(sink.getvalue())).row_group(0)

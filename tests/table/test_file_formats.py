@@ -90,6 +90,28 @@ def test_append_tables_have_no_levels(tmp_path: Path):
     assert sorted(table.to_arrow()["k"].to_pylist()) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("options", "codec"),
+    [
+        ({}, "SNAPPY"),
+        ({"file_compression": "zstd"}, "ZSTD"),
+        ({"parquet_compression": "zstd"}, "ZSTD"),
+        ({"file_compression_zstd__level": "3"}, "ZSTD"),
+        ({"file_compression_per_level": "5:zstd"}, "ZSTD"),
+    ],
+)
+def test_few_rows_have_the_codec_that_was_asked_for(
+    tmp_path: Path, oracle: JavaPaimon, pypaimon: PyPaimon, options: dict[str, str], codec: str
+):
+    """Without a request it is one that begins quickly."""
+    table = create(tmp_path, **options)
+    table.write(rows("a", "b"))
+
+    assert [codec_of(file) for file in files_of(table)] == [codec]
+    assert_same_rows(table.to_arrow(), oracle.read(table.path))
+    assert_same_rows(table.to_arrow(), pypaimon.read(table.path))
+
+
 def test_the_zstd_level_makes_files_smaller(tmp_path: Path):
     data = pa.table({"k": [f"{n * 7919 % 50_000:x}" for n in range(50_000)], "v": pa.array(range(50_000), pa.int32())})
     sizes = []

@@ -68,7 +68,13 @@ def encoding_of(schema: TableSchema, file_format: str, codec: str) -> WriteOptio
     stored = {*file_arrow_schema(schema).names}
     copies = {name: KEY_PREFIX + name for name in schema.key_type.names if KEY_PREFIX + name in stored}
     variants = shredding_of(schema) if file_format == "parquet" else {}
-    return WriteOptions(options.codec_of(file_format, codec), options.zstd_level, copies, variants=variants)
+    return WriteOptions(
+        options.codec_of(file_format, codec),
+        options.zstd_level,
+        copies,
+        variants=variants,
+        mixes_codecs=not options.chooses_codec(file_format),
+    )
 
 
 def parquet_layout(schema: TableSchema, level: int) -> Layout:
