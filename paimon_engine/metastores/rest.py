@@ -9,12 +9,13 @@ Source: `rest-catalog-open-api.yaml`, `RESTCatalog`, `RESTTokenFileIO` of the Ja
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
+from paimon_engine.errors import AlreadyExistsError, ConflictError, StorageError, UnsupportedError
 from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, schema_to_json
@@ -64,7 +65,8 @@ class RestMetastore:
         return {**texts(answer, "options", where), **({"location": location} if location else {})}
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
-        self._client.post("databases", body={"name": database, "options": dict(properties)})
+        with _name_is_free():
+            self._client.post("databases", body={"name": database, "options": dict(properties)})
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
         tables = [] if cascade else self.list_tables(database)
@@ -88,8 +90,9 @@ class RestMetastore:
             "schema": {key: stored[key] for key in parts if key in stored},
         }
         try:
-            self._client.post("databases", name.database, "tables", body=body)
-        except ConflictError:
+            with _name_is_free():
+                self._client.post("databases", name.database, "tables", body=body)
+        except AlreadyExistsError:
             if not if_not_exists:
                 raise
         return self.load_table(name, branch=MAIN_BRANCH, options={})
@@ -126,7 +129,8 @@ class RestMetastore:
     def rename_table(self, name: TableName, new_name: TableName) -> None:
         names = {"source": name, "destination": new_name}
         body = {key: {"database": item.database, "object": item.table} for key, item in names.items()}
-        self._client.post("tables", "rename", body=body)
+        with _name_is_free():
+            self._client.post("tables", "rename", body=body)
 
     # ── details ─────────────────────────────────────────────────────────────────────────────────
 
@@ -140,6 +144,15 @@ class RestMetastore:
         has_data_token = is_true(self._client.options, "data-token.enabled")
         source = RestStorageSource(self._config, name.database, branch_object(name.table, branch), has_data_token)
         return replace(config, source=source)
+
+
+@contextmanager
+def _name_is_free() -> Iterator[None]:
+    """For requests that take a name. Raises: AlreadyExistsError where the server says that they conflict."""
+    try:
+        yield
+    except ConflictError as error:
+        raise AlreadyExistsError(str(error)) from error
 
 
 def _check_type(schema: TableSchema, source: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import (
+    AlreadyExistsError,
     Catalog,
     ConflictError,
     InvalidArgumentError,
@@ -33,7 +34,7 @@ def test_an_empty_database_is_there_once_it_is_made(catalog: Catalog):
     assert catalog.list_databases() == ["db"]
     assert catalog.list_tables("db") == []
     assert catalog.database_properties("db") == {"location": f"{catalog.warehouse}/db.db"}
-    with pytest.raises(ConflictError, match="database 'db' already exists"):
+    with pytest.raises(AlreadyExistsError, match="database 'db' already exists"):
         catalog.create_database("db")
     catalog.create_database("db", if_not_exists=True)
 
@@ -91,7 +92,7 @@ def test_a_table_is_renamed_with_its_rows(kind: str, tmp_path: Path):
     catalog.create_table("db.old", schema=SCHEMA).write(pa.table({"id": [1]}, SCHEMA))
     catalog.create_table("db.taken", schema=SCHEMA)
 
-    with pytest.raises(ConflictError, match=r"table db.taken already exists"):
+    with pytest.raises(AlreadyExistsError, match=r"table db.taken already exists"):
         catalog.rename_table("db.old", "db.taken")
     catalog.rename_table("db.old", "db.new")
 

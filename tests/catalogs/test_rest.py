@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import (
+    AlreadyExistsError,
     Catalog,
     ConflictError,
     InvalidArgumentError,
@@ -67,7 +68,7 @@ def table(catalog: Catalog):
 def test_databases_have_properties_and_are_made_once(catalog: Catalog, server: RestServer):
     assert catalog.list_databases() == ["db"]
     assert catalog.database_properties("db") == {"owner": "me", "location": f"{server.root}/db.db"}
-    with pytest.raises(ConflictError, match=r"409 \(DATABASE db\): Database db exists"):
+    with pytest.raises(AlreadyExistsError, match=r"409 \(DATABASE db\): Database db exists"):
         catalog.create_database("db")
     catalog.create_database("db", if_not_exists=True)
 
@@ -103,7 +104,7 @@ def test_a_table_survives_creation_writing_renaming_and_dropping(catalog: Catalo
         catalog.drop_database("db")
 
     catalog.rename_table("db.u", "db.t")
-    with pytest.raises(ConflictError, match=r"409 \(TABLE t\)"):
+    with pytest.raises(AlreadyExistsError, match=r"409 \(TABLE t\)"):
         catalog.create_table("db.t", schema=SCHEMA)
     assert ids(catalog.create_table("db.t", schema=SCHEMA, if_not_exists=True)) == [1, 2, 3]
 
