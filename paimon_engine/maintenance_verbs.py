@@ -42,8 +42,8 @@ class MaintenanceVerbs(Verbs):
         `where` chooses partitions, `partition_idle_time`, such as `1 d`, those to which nothing was written for so
         long, `buckets` numbers of buckets. With `max_bytes` of files to rewrite, `max_buckets` or `max_seconds` the
         buckets that cost readers most are done, in commits of about `round_bytes`, and `buckets_left` in the result
-        says whether another run finds work. A bucket is split into tasks of about `task_bytes`, each of which merges in
-        about `task_memory_bytes`; see `Compact`.
+        says how many another run finds work in, unless `max_bytes` is too small for any (`status` is `noop`). A bucket
+        is split into tasks of about `task_bytes`, each of which merges in about `task_memory_bytes`; see `Compact`.
 
         The result has files, bytes, rows and read amplification before and after, per bucket, and why buckets were
         skipped; a dry run plans the same and writes nothing.

@@ -93,8 +93,9 @@ class CompactResult(Result):
 
     Totals are of `buckets`, all that `where` chose; a dry run changes none. `failed` lists errors of single buckets.
     `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done. `buckets_left`
-    counts the buckets that the budget did not allow: another run finds work. Read amplification, as in `buckets`, is
-    here the mean over all bytes. `levels` are numbers of files by level.
+    counts the buckets that the budget did not allow. Another run finds work there, unless `max_bytes` has no room for
+    the smallest part of any: `status` is `noop` then, and the reasons in `buckets` say how much is needed. Read
+    amplification, as in `buckets`, is here the mean over all bytes. `levels` are numbers of files by level.
     """
 
     status: str
