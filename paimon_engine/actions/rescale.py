@@ -45,7 +45,7 @@ class RescaleResult(Result):
     """What a rescale did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
     `buckets` is the number that partitions have now, None if an earlier attempt has rescaled them. `partitions` counts
-    those that had another number of buckets; files and bytes are theirs.
+    those that had another number of buckets; files and bytes are theirs, which a dry run does not change.
     """
 
     status: str
@@ -75,7 +75,7 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
         )
     tasks, removals = _plan(table, snapshot, spec)
     before = [file for message in removals for file in message.compact_before]
-    status, snapshot_id, after = "dry_run" if spec.dry_run else "noop", None, []
+    status, snapshot_id, after = "dry_run" if spec.dry_run else "noop", None, before
     if tasks and not spec.dry_run:
         work = work_begins(table, snapshot)
         written = _write(context, tasks)

@@ -148,6 +148,7 @@ def test_chosen_partitions_are_rescaled_and_a_dry_run_only_plans(table: Table):
     again = table.rescale("day = 'y'", commit_user="once")
 
     assert (planned.status, planned.partitions, planned.files_before) == ("dry_run", 1, done.files_before)
+    assert (planned.files_after, planned.bytes_after) == (done.files_before, done.bytes_before)
     assert (done.status, done.snapshot_id, done.partitions) == ("committed", 2, 1)
     assert (again.status, again.snapshot_id) == ("already_done", 2)
     assert table.rescale().partitions == 1
